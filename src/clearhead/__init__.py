@@ -1,0 +1,112 @@
+"""clearhead: self-attention and the Transformer around it, as a glass house.
+
+Importing this package imports nothing heavy: a public name is fetched from its home when it is
+first used, so that a question which needs no tensors is answered at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from clearhead.errors import (
+        CheckpointError,
+        ClearheadError,
+        DownloadError,
+        InputError,
+        MaskError,
+        NotKeptError,
+        ShapeError,
+        TokenError,
+        TraceError,
+        UnknownModelError,
+        UnsupportedError,
+    )
+    from clearhead.masks.algebra import Mask
+    from clearhead.masks.library import (
+        causal_mask,
+        chunked_mask,
+        document_mask,
+        full_mask,
+        padding_mask,
+        prefix_lm_mask,
+        sliding_window_mask,
+    )
+    from clearhead.pipeline.attention import AttentionResult, attention
+    from clearhead.pipeline.matrix import AttentionMatrix
+    from clearhead.pipeline.rule import ScoreRule
+    from clearhead.report.look import look
+    from clearhead.tracing.huggingface import register_attention
+    from clearhead.tracing.trace import Trace, trace
+    from clearhead.transformer.checkpoint import from_pretrained
+    from clearhead.transformer.config import TransformerConfig
+    from clearhead.transformer.model import Transformer
+
+__version__ = "0.1.0"
+
+__all__ = [
+    # attention
+    "attention",
+    "AttentionResult",
+    "AttentionMatrix",
+    "ScoreRule",
+    "register_attention",
+    # masks
+    "Mask",
+    "causal_mask",
+    "chunked_mask",
+    "document_mask",
+    "full_mask",
+    "padding_mask",
+    "prefix_lm_mask",
+    "sliding_window_mask",
+    # models
+    "from_pretrained",
+    "Transformer",
+    "TransformerConfig",
+    # looking
+    "trace",
+    "Trace",
+    "look",
+    # errors
+    "ClearheadError",
+    "CheckpointError",
+    "DownloadError",
+    "InputError",
+    "MaskError",
+    "NotKeptError",
+    "ShapeError",
+    "TokenError",
+    "TraceError",
+    "UnknownModelError",
+    "UnsupportedError",
+]
+
+_NAMES_OF_MODULE = {
+    "clearhead.errors": [name for name in __all__ if name.endswith("Error")],
+    "clearhead.masks.algebra": ["Mask"],
+    "clearhead.masks.library": [name for name in __all__ if name.endswith("_mask")],
+    "clearhead.pipeline.attention": ["attention", "AttentionResult"],
+    "clearhead.pipeline.matrix": ["AttentionMatrix"],
+    "clearhead.pipeline.rule": ["ScoreRule"],
+    "clearhead.report.look": ["look"],
+    "clearhead.tracing.huggingface": ["register_attention"],
+    "clearhead.tracing.trace": ["trace", "Trace"],
+    "clearhead.transformer.checkpoint": ["from_pretrained"],
+    "clearhead.transformer.config": ["TransformerConfig"],
+    "clearhead.transformer.model": ["Transformer"],
+}
+_HOME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Fetch a public name from its home, once."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'clearhead' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, fetched or not."""
+    return sorted({*globals(), *__all__})
