@@ -1,0 +1,155 @@
+"""The two kinds of tokenizer behind TextTokenizer, with one face."""
+
+from typing import Any, Protocol, final
+
+from tokenizers import Tokenizer
+
+from clearhead.tokens.spelling import spelling_of
+
+__all__ = ["Backend", "FileBackend", "HostBackend"]
+
+
+class Backend(Protocol):
+    """What TextTokenizer needs of a tokenizer."""
+
+    def encode(self, text: str, *, special: bool) -> list[int]:
+        """Token ids of a text, with or without the tokens a model expects around it."""
+        ...
+
+    def decode(self, ids: list[int]) -> str:
+        """Text of token ids, special tokens included."""
+        ...
+
+    def spelled(self, token_id: int) -> str | None:
+        """The token as the vocabulary writes it, or None for an id that stands for none."""
+        ...
+
+    def token_bytes(self, token_id: int, token: str) -> bytes:
+        """Bytes of text the token stands for."""
+        ...
+
+    def is_special(self, token_id: int) -> bool:
+        """True for a control token."""
+        ...
+
+    def continues(self) -> str:
+        """The mark of a piece that continues a word, or ""."""
+        ...
+
+    def size(self) -> int:
+        """How many tokens there are."""
+        ...
+
+    def token_id(self, token: str) -> int | None:
+        """The id of a token, or None."""
+        ...
+
+
+@final
+class FileBackend:
+    """A tokenizer as ``tokenizer.json`` describes it.
+
+    Args:
+        tokenizer: the tokenizer.
+        host: the object to encode and decode with instead, where a transformers tokenizer wraps it.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, host: Any = None) -> None:
+        self._tokenizer = tokenizer
+        self._host = host
+        self._spelling = spelling_of(tokenizer)
+        self._added = tokenizer.get_added_tokens_decoder()
+
+    def encode(self, text: str, *, special: bool) -> list[int]:
+        """Token ids, by the host's own way where there is one."""
+        if self._host is not None:
+            return list(self._host.encode(text, add_special_tokens=special, verbose=False))
+        return list(self._tokenizer.encode(text, add_special_tokens=special).ids)
+
+    def decode(self, ids: list[int]) -> str:
+        """Text, by the host's own way where there is one."""
+        if self._host is not None:
+            return str(self._host.decode(ids))
+        return self._tokenizer.decode(ids, skip_special_tokens=False)
+
+    def spelled(self, token_id: int) -> str | None:
+        """The vocabulary's spelling."""
+        return self._tokenizer.id_to_token(token_id)
+
+    def token_bytes(self, token_id: int, token: str) -> bytes:
+        """Bytes by the vocabulary's spelling; an added token stands for its own text."""
+        added = self._added.get(token_id)
+        # One matched after normalization is spelled as that spells it: "▁▁" is two spaces.
+        if added is None or (added.normalized and not added.special and self._spelling.space):
+            return self._spelling.to_bytes(token)
+        return token.encode()
+
+    def is_special(self, token_id: int) -> bool:
+        """True for a token that was added as special."""
+        added = self._added.get(token_id)
+        return added is not None and added.special
+
+    def continues(self) -> str:
+        """Word piece's mark; a byte-pair vocabulary has none to show."""
+        return self._spelling.continues
+
+    def size(self) -> int:
+        """Tokens of the model and added ones."""
+        return self._tokenizer.get_vocab_size(with_added_tokens=True)
+
+    def token_id(self, token: str) -> int | None:
+        """The id of a token, or None."""
+        return self._tokenizer.token_to_id(token)
+
+
+@final
+class HostBackend:
+    """A transformers tokenizer written in Python, with no ``tokenizer.json`` behind it.
+
+    Args:
+        host: the tokenizer.
+    """
+
+    def __init__(self, host: Any) -> None:
+        self._host = host
+        self._special = frozenset[int](host.all_special_ids)
+
+    def encode(self, text: str, *, special: bool) -> list[int]:
+        """Token ids."""
+        return list(self._host.encode(text, add_special_tokens=special))
+
+    def decode(self, ids: list[int]) -> str:
+        """Text."""
+        return str(self._host.decode(ids))
+
+    def spelled(self, token_id: int) -> str | None:
+        """The vocabulary's spelling, or None past its end."""
+        known = 0 <= token_id < self.size()
+        return self._host.convert_ids_to_tokens(token_id) if known else None
+
+    def token_bytes(self, token_id: int, token: str) -> bytes:
+        """Bytes of the text the tokenizer makes of this one token alone."""
+        if token_id in self._special:
+            return token.encode()
+        text = str(self._host.convert_tokens_to_string([token]))
+        if text and "\ufffd" not in text:
+            return text.encode()
+        # A vocabulary of single bytes writes each as the character of that number.
+        return token.encode("latin-1") if len(token) == 1 and ord(token) < 256 else token.encode()
+
+    def is_special(self, token_id: int) -> bool:
+        """True for a control token."""
+        return token_id in self._special
+
+    def continues(self) -> str:
+        """None to show."""
+        return ""
+
+    def size(self) -> int:
+        """How many tokens there are."""
+        return len(self._host)
+
+    def token_id(self, token: str) -> int | None:
+        """The id of a token, or None."""
+        found = self._host.convert_tokens_to_ids(token)
+        return found if isinstance(found, int) else None
