@@ -31,7 +31,7 @@ def sentence_piece() -> Tokenizer:
         models.BPE(
             vocab={token: place for place, token in enumerate(tokens)},
             merges=[("▁", "a")],
-            unk_token="<unk>",
+            unk_token="<unk>",  # noqa: S106  (a token of text, no secret)
             byte_fallback=True,
         )
     )
@@ -47,11 +47,8 @@ def sentence_piece() -> Tokenizer:
 def word_piece() -> Tokenizer:
     """Words of a lower-case vocabulary, cut with ##."""
     tokens = ["[UNK]", "[CLS]", "[SEP]", "walk", "##ing", "##s"]
-    tokenizer = Tokenizer(
-        models.WordPiece(
-            vocab={token: place for place, token in enumerate(tokens)}, unk_token="[UNK]"
-        )
-    )
+    vocabulary = {token: place for place, token in enumerate(tokens)}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))  # noqa: S106 (no secret)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     tokenizer.add_special_tokens(["[UNK]", "[CLS]", "[SEP]"])

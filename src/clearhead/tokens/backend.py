@@ -1,6 +1,6 @@
 """The two kinds of tokenizer behind TextTokenizer, with one face."""
 
-from typing import Any, Protocol, final
+from typing import Any, Protocol, final, runtime_checkable
 
 from tokenizers import Tokenizer
 
@@ -9,6 +9,7 @@ from clearhead.tokens.spelling import spelling_of
 __all__ = ["Backend", "FileBackend", "HostBackend"]
 
 
+@runtime_checkable
 class Backend(Protocol):
     """What TextTokenizer needs of a tokenizer."""
 
