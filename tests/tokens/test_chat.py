@@ -97,7 +97,7 @@ def test_the_messages_are_not_changed() -> None:
 
 def test_messages_of_a_wrong_form_are_listed() -> None:
     with pytest.raises(TokenError) as caught:
-        ChatTemplate(BODY).render(["hello", {"role": "user"}, *HELLO])  # type: ignore[list-item]
+        ChatTemplate(BODY).render(["hello", {"role": "user"}, *HELLO])
     assert str(caught.value) == (
         "messages, 2 faults:\n"
         "  - message 0: expected a mapping with 'role' and 'content', got 'hello'\n"

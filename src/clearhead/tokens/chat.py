@@ -39,7 +39,7 @@ class ChatTemplate:
     source: str
     special_tokens: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def render(self, messages: Sequence[Mapping[str, Any]]) -> str:
+    def render(self, messages: Sequence[object]) -> str:
         """Write messages out, ending with the words that ask the model for its answer.
 
         A template comes with a model's files and is not trusted: it runs where it can reach neither
@@ -60,7 +60,7 @@ class ChatTemplate:
                 _environment()
                 .from_string(self.source)
                 .render(
-                    messages=[dict(message) for message in messages],
+                    messages=[dict(_mapping(message)) for message in messages],
                     add_generation_prompt=True,
                     **self.special_tokens,
                 )
@@ -79,7 +79,7 @@ def default_template(entry: object) -> str | None:
     """
     if isinstance(entry, list):
         rows = [_mapping(row) for row in cast("list[object]", entry)]
-        entry = {row.get("name"): row.get("template") for row in rows}
+        entry = {str(row.get("name")): row.get("template") for row in rows}
     if isinstance(entry, dict):
         entry = _mapping(cast("object", entry)).get("default")
     return entry if isinstance(entry, str) else None
@@ -90,14 +90,14 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
-def _check(messages: Sequence[Mapping[str, Any]]) -> None:
+def _check(messages: Sequence[object]) -> None:
     """Refuse messages that no template could write out, all faults at once."""
     if not messages:
         raise TokenError("messages: expected at least one chat message, got none")
     faults = [
         f"message {place}: expected a mapping with 'role' and 'content', got {message!r:.60}"
-        for place, message in enumerate(cast("Sequence[Any]", messages))
-        if not isinstance(message, Mapping) or not {"role", "content"} <= message.keys()
+        for place, message in enumerate(messages)
+        if not {"role", "content"} <= _mapping(message).keys()
     ]
     if faults:
         raise TokenError(gathered("messages", faults))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, cast, final
+from typing import Any, cast, final
 
 from tokenizers import Tokenizer
 
@@ -40,7 +40,7 @@ class TextTokenizer:
         self._template = ChatTemplate(template, self._special_tokens) if template else None
 
     @classmethod
-    def from_folder(cls, folder: str | Path) -> Self:
+    def from_folder(cls, folder: str | Path) -> "TextTokenizer":
         """Read the tokenizer of a model folder.
 
         The truncation and padding that a ``tokenizer.json`` may ask for are left out: a text is
@@ -64,7 +64,7 @@ class TextTokenizer:
         )
 
     @classmethod
-    def wrap(cls, tokenizer: object) -> Self:
+    def wrap(cls, tokenizer: object) -> "TextTokenizer":
         """Take a tokenizer that is in memory: ours, a ``tokenizers.Tokenizer`` or transformers'.
 
         Args:
