@@ -1,0 +1,296 @@
+"""``attention``: softmax attention whose every step can be read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from clearhead.errors import InputError, NotKeptError, ShapeError, UnsupportedError, gathered
+from clearhead.masks import Mask
+from clearhead.pipeline.fused import fused, why_not_fused
+from clearhead.pipeline.matrix import AttentionMatrix, ScoreMatrix
+from clearhead.pipeline.observe import (
+    OBSERVABLES,
+    EntropyObserver,
+    PooledObserver,
+    ReceivedObserver,
+    TopKeysObserver,
+    observe as watch,
+    shown,
+)
+from clearhead.pipeline.rule import BoundRule, ScoreRule
+from clearhead.pipeline.steps import five_steps
+from clearhead.pipeline.tiles import attend_tiles, empty_rows
+
+__all__ = ["AttentionResult", "Implementation", "attention"]
+
+Implementation = Literal["auto", "fused", "tiles", "reference"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AttentionResult:
+    """What attention computed, and everything between its lines.
+
+    Attributes:
+        context: C, the values mixed by the weights, shaped like the query with d_v for d_k.
+        logsumexp: L, one number a row; −inf for a row that sees nothing.
+        weights: A, never formed; index it for exact rows and tiles.
+        implementation: what computed it: ``"fused"``, ``"tiles"`` or ``"reference"``.
+        value: V, as given.
+        observed: the statistics named in ``observe=``.
+    """
+
+    context: Float[Tensor, "*batch n d_v"]
+    logsumexp: Float[Tensor, "*batch n"]
+    weights: AttentionMatrix
+    implementation: str
+    value: Float[Tensor, "*batch m d_v"]
+    observed: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def scores(self) -> ScoreMatrix:
+        """S, never formed: soft-capped, biased, −inf where masked."""
+        return self._scores(raw=False)
+
+    @property
+    def raw_scores(self) -> ScoreMatrix:
+        """scale · Q Kᵀ, never formed: before soft-cap, bias and mask."""
+        return self._scores(raw=True)
+
+    @property
+    def received(self) -> Float[Tensor, "*batch m"]:
+        """Column sums of A, if ``observe=`` named them."""
+        return self._observed("received")
+
+    @property
+    def entropy(self) -> Float[Tensor, "*batch n"]:
+        """Entropy of each row of A in nats, if ``observe=`` named it."""
+        return self._observed("entropy")
+
+    @property
+    def top_keys(self) -> Any:
+        """The strongest keys of each row (:class:`TopKeys`), if ``observe=`` named them."""
+        return self._observed("top_keys")
+
+    @property
+    def pooled(self) -> Any:
+        """A made small by maximum (:class:`PooledMap`), if ``observe=`` named it."""
+        return self._observed("pooled")
+
+    def __repr__(self) -> str:
+        return five_steps(self.weights, self.scores, self.raw_scores, self.context) or (
+            f"AttentionResult(context={tuple(self.context.shape)}, logsumexp={tuple(self.logsumexp.shape)}, "
+            f"weights={self.weights.shape} never formed, implementation={self.implementation!r})"
+        )
+
+    def _scores(self, *, raw: bool) -> ScoreMatrix:
+        of = self.weights
+        return ScoreMatrix(of.query, of.key, of.bound, leading=of.leading, raw=raw)
+
+    def _observed(self, name: str) -> Any:
+        if name not in self.observed:
+            raise NotKeptError(
+                f"{name} was not observed: call attention(..., observe=({name!r},)), "
+                f"or ask result.weights.{name}() now"
+            )
+        return self.observed[name]
+
+
+def attention(
+    query: Float[Tensor, "*batch n d_k"],
+    key: Float[Tensor, "*kv_batch m d_k"],
+    value: Float[Tensor, "*kv_batch m d_v"],
+    *,
+    mask: Mask | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    bias: Float[Tensor, "..."] | None = None,
+    sinks: Float[Tensor, "heads"] | None = None,
+    query_start: int | Int[Tensor, "batch"] | None = None,
+    rule: ScoreRule | None = None,
+    observe: Sequence[str] = (),
+    impl: Implementation = "auto",
+) -> AttentionResult:
+    """Softmax attention: C = softmax(S) · V, in linear memory, with every step there to be read.
+
+    ``S = mask(softcap(scale · Q Kᵀ) + bias)``, ``A = exp(S − L)``, ``C = A · V``
+
+    Args:
+        query: Q, (batch, heads, n, d_k), or without batch, or (n, d_k) for one head.
+        key: K, likewise, with kv_heads heads, of which heads is a multiple; m keys.
+        value: V, as K, but d_v wide.
+        mask: who may look at whom; None is everyone at everything.
+        scale: factor on Q Kᵀ; None is 1/√d_k.
+        softcap: bends scores into (−softcap, softcap).
+        bias: added to the scores; broadcasts to (batch, heads, n, m); −inf masks.
+        sinks: one more logit a head that takes weight and brings nothing.
+        query_start: absolute position of the first query (or one a batch row); needed when n ≠ m and the
+            mask asks for positions.
+        rule: all of the above as one value, instead of them.
+        observe: statistics to make in one pass: ``"received"``, ``"entropy"``, ``"top_keys"``, ``"pooled"``.
+        impl: ``"fused"`` (a kernel), ``"tiles"`` (blocks of rows in PyTorch), ``"reference"`` (dense), or
+            ``"auto"``, which takes fused where it can serve the call. The result says which it was.
+
+    Returns:
+        Context, logsumexp and the lazy matrices, with the axes of ``query``.
+
+    Raises:
+        ShapeError: shapes or dtypes do not fit together; all faults at once.
+        MaskError: the mask does not fit; all faults at once.
+        UnsupportedError: ``impl`` names an implementation that cannot serve the call.
+
+    Cost: n · m · (d_k + d_v) multiplications a head, less what the mask empties; memory linear in n and m
+    except for ``impl="reference"``, which is quadratic.
+
+    Source: Vaswani et al. 2017, "Attention Is All You Need", equation 1; L as in Dao et al. 2022,
+    "FlashAttention", section 3.1. The paper's output is our *context*; our *output* is after W_O.
+    """
+    rule = _one_rule(rule, ScoreRule(scale, softcap, bias, mask, sinks, query_start))
+    query, key, value = _autocast(query, key, value)
+    leading = (query.ndim == 4, query.ndim >= 3)
+    query4, key4, value4 = _checked(query, key, value)
+    bound = rule.bind(query4, key4)
+    chosen = _choose(impl, bound)
+    context, logsumexp = _compute(chosen, query4, key4, value4, bound)
+    weights = AttentionMatrix(query4, key4, bound, leading=leading, logsumexp=logsumexp)
+    lead = query.shape[:-2]
+    return AttentionResult(
+        context=context.reshape(*lead, *context.shape[2:]),
+        logsumexp=logsumexp.reshape(*lead, logsumexp.shape[2]),
+        weights=weights,
+        implementation=chosen,
+        value=value,
+        observed=_observe(observe, weights, lead) if observe else {},
+    )
+
+
+def _one_rule(rule: ScoreRule | None, parts: ScoreRule) -> ScoreRule:
+    if rule is None:
+        return parts
+    given = [name for name in ("scale", "softcap", "bias", "mask", "sinks", "query_start")
+             if getattr(parts, name) is not None]
+    if given:
+        raise InputError(f"give either rule= or its parts, not both: got rule and {', '.join(given)}")
+    return rule
+
+
+def _autocast(*tensors: Tensor) -> list[Tensor]:
+    """Under autocast take the dtype that PyTorch's own attention would."""
+    device = tensors[0].device.type
+    if not torch.is_autocast_enabled(device):
+        return list(tensors)
+    dtype = torch.get_autocast_dtype(device)
+    return [t if t.dtype == torch.float64 else t.to(dtype) for t in tensors]
+
+
+def _checked(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """All three with four axes, or one error that lists every mismatch."""
+    faults = _rank_faults(query, key, value)
+    if not faults:
+        query, key, value = (t.reshape((1,) * (4 - t.ndim) + tuple(t.shape)) for t in (query, key, value))
+        faults = _size_faults(query, key, value)
+    if faults:
+        shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
+        raise ShapeError(gathered(f"attention({shapes}) does not fit together", faults))
+    return query, key, value
+
+
+def _rank_faults(query: Tensor, key: Tensor, value: Tensor) -> list[str]:
+    faults: list[str] = []
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if tensor.ndim not in (2, 3, 4):
+            faults.append(
+                f"{name} must be (batch, heads, length, width), (heads, length, width) or (length, width), "
+                f"got {tensor.ndim} axes"
+            )
+        elif tensor.ndim != query.ndim:
+            faults.append(f"{name} must have as many axes as query, {query.ndim}, got {tensor.ndim}")
+        if not tensor.is_floating_point():
+            faults.append(f"{name} must be floating point, got {tensor.dtype}")
+        elif tensor.dtype != query.dtype:
+            faults.append(f"{name} must have query's dtype, {query.dtype}, got {tensor.dtype}")
+        if tensor.device != query.device:
+            faults.append(f"{name} must be on query's device, {query.device}, got {tensor.device}")
+    return faults
+
+
+def _size_faults(query: Tensor, key: Tensor, value: Tensor) -> list[str]:
+    faults: list[str] = []
+    if not query.shape[0] == key.shape[0] == value.shape[0]:
+        faults.append(
+            f"batch sizes must agree, got {query.shape[0]}, {key.shape[0]} and {value.shape[0]}"
+        )
+    if key.shape[1] != value.shape[1]:
+        faults.append(f"key and value must have the same heads, got {key.shape[1]} and {value.shape[1]}")
+    heads, kv_heads = query.shape[1], key.shape[1]
+    if heads != kv_heads and (kv_heads == 0 or heads % kv_heads):
+        faults.append(f"query heads must be a multiple of key heads, got {heads} and {kv_heads}")
+    if key.shape[2] != value.shape[2]:
+        faults.append(f"key and value must be equally long, got {key.shape[2]} and {value.shape[2]}")
+    if query.shape[3] != key.shape[3]:
+        faults.append(f"query and key must be equally wide, got {query.shape[3]} and {key.shape[3]}")
+    return faults
+
+
+def _choose(impl: Implementation, rule: BoundRule) -> str:
+    if impl not in ("auto", "fused", "tiles", "reference"):
+        raise InputError(f"impl must be 'auto', 'fused', 'tiles' or 'reference', got {impl!r}")
+    reason = why_not_fused(rule)
+    if impl == "auto":
+        return "fused" if reason is None else "tiles"
+    if impl == "fused" and reason is not None:
+        raise UnsupportedError(f"impl='fused' cannot serve this call: {reason}")
+    return impl
+
+
+def _compute(
+    chosen: str, query: Tensor, key: Tensor, value: Tensor, rule: BoundRule
+) -> tuple[Tensor, Tensor]:
+    if chosen == "reference":
+        from clearhead.pipeline.reference import reference  # the oracle, met nowhere else
+
+        steps = reference(query, key, value, rule=rule)
+        return steps.context, steps.logsumexp
+    if 0 in (*query.shape[:3], key.shape[2]):
+        # kernels end the process on these sizes; the sums of nothing keep the graph whole
+        nothing = query[..., :0].sum() + key[..., :0].sum() + value[..., :0].sum()
+        context = query.new_zeros((*query.shape[:3], value.shape[3])) + nothing
+        return context, context[..., :0].sum(-1) - torch.inf
+    run = fused if chosen == "fused" else attend_tiles
+    context, logsumexp = run(query, key, value, rule=rule)
+    return _closed(context, logsumexp, rule, empty_rows(rule, query.device))
+
+
+def _closed(
+    context: Tensor, logsumexp: Tensor, rule: BoundRule, empty: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Sinks take their part, and rows that see nothing are set by the mask's own verdict."""
+    if rule.sinks is not None:
+        with_sink = torch.logaddexp(logsumexp, rule.sinks.to(logsumexp.dtype)[:, None])
+        share = torch.exp(logsumexp - with_sink).unsqueeze(-1)
+        context = (context.to(share.dtype) * share).to(context.dtype)
+        logsumexp = with_sink
+    if empty is not None:
+        context = context.masked_fill(empty.unsqueeze(-1), 0.0)
+        logsumexp = logsumexp.masked_fill(empty, -torch.inf)
+    return context, logsumexp
+
+
+def _observe(names: Sequence[str], weights: AttentionMatrix, lead: torch.Size) -> dict[str, Any]:
+    """All the named statistics from one pass."""
+    unknown = [name for name in names if name not in OBSERVABLES]
+    if unknown:
+        raise InputError(f"observe must name some of {', '.join(OBSERVABLES)}; got {', '.join(unknown)}")
+    level, keys = weights.logsumexp, weights.bound.keys
+    make = {
+        "received": lambda: ReceivedObserver(level, keys),
+        "entropy": lambda: EntropyObserver(level),
+        "top_keys": lambda: TopKeysObserver(level, min(8, keys)),
+        "pooled": lambda: PooledObserver(level, keys, size=64, reduce="max"),
+    }
+    observers = {name: make[name]() for name in names}
+    watch(weights.query, weights.key, level, rule=weights.bound, observers=observers.values())
+    return {name: shown(observer.result(), tuple(lead)) for name, observer in observers.items()}

@@ -1,0 +1,191 @@
+"""PyTorch's fused kernels, called so that they also give L, and taught the gradient of L.
+
+On the CPU one private operator returns C and L. It is wrapped as an operator of our own, because its L
+carries no gradient: a row differentiated through it would be silently wrong. Elsewhere the public
+function gives C, and the caller makes L from tiles.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+__all__ = ["context_kernel", "gives_logsumexp", "kernel"]
+
+_forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+
+
+def gives_logsumexp(device: torch.device) -> bool:
+    """Whether this device has a kernel here that returns L beside C."""
+    return device.type == "cpu"
+
+
+def kernel(
+    query: Float[Tensor, "batch heads r d"],
+    key: Float[Tensor, "batch kv_heads c d"],
+    value: Float[Tensor, "batch kv_heads c d"],
+    *,
+    bias: Float[Tensor, "#batch #heads #r c"] | None,
+    causal: bool,
+    scale: float,
+) -> tuple[Float[Tensor, "batch heads r d"], Float[Tensor, "batch heads r"]]:
+    """C and L of one block by the CPU's kernel; every size must be at least 1.
+
+    Args:
+        query: Q of the block.
+        key: K of the block.
+        value: V of the block, as wide as Q.
+        bias: added to the scores, in float32 (float64 for float64); −inf masks.
+        causal: row i sees columns 0 to i.
+        scale: factor on Q Kᵀ.
+
+    Returns:
+        C and L (float32, or float64), both differentiable.
+    """
+    # the CPU operator reads a strided last axis as if it were dense, and gives wrong numbers
+    query, key, value = (t if t.stride(-1) == 1 else t.contiguous() for t in (query, key, value))
+    if torch.compiler.is_compiling() or _needs_gradient(query, key, value, bias):
+        return _flash(query, key, value, bias, causal, scale)
+    return _forward(query, key, value, 0.0, causal, attn_mask=_four_axes(bias, query, key), scale=scale)
+
+
+def _needs_gradient(*tensors: Tensor | None) -> bool:
+    return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+
+
+def _four_axes(bias: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
+    """The bias spread over rows and columns without copying: the operator wants both whole."""
+    if bias is None:
+        return None
+    return bias.expand(bias.shape[0], bias.shape[1], query.shape[2], key.shape[2])
+
+
+@torch.library.custom_op("clearhead::flash", mutates_args=())
+def _flash(
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, causal: bool, scale: float
+) -> tuple[Tensor, Tensor]:
+    context, logsumexp = _forward(
+        query, key, value, 0.0, causal, attn_mask=_four_axes(bias, query, key), scale=scale
+    )
+    return context.contiguous(), logsumexp.contiguous()
+
+
+@_flash.register_fake
+def _(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, causal: bool, scale: float):
+    wide = torch.float64 if query.dtype == torch.float64 else torch.float32
+    context = query.new_empty(query.shape)
+    return context, query.new_empty(query.shape[:-1], dtype=wide)
+
+
+def _keep(ctx, inputs, output) -> None:
+    query, key, value, bias, causal, scale = inputs
+    ctx.save_for_backward(query, key, value, bias, *output)
+    ctx.causal, ctx.scale = causal, scale
+    ctx.bias_needed = bias is not None and bias.requires_grad
+
+
+def _gradients(ctx, d_context: Tensor, d_logsumexp: Tensor | None):
+    """Gradients of C and of L together.
+
+    ``dS = A ⊙ (dC·Vᵀ − D)`` with ``D = rowsum(dC ⊙ C) − dL``. The operator makes D itself from dC and C, so
+    dL rides in on one more column: zero in V, dL in dC and −1 in C.
+    """
+    query, key, value, bias, context, logsumexp = ctx.saved_tensors
+    d_query, d_key, d_value = _flash_backward(
+        d_context, d_logsumexp, query, key, value, bias, context, logsumexp, ctx.causal, ctx.scale
+    )
+    d_bias = None
+    if ctx.bias_needed:
+        d_bias = _bias_gradient(
+            d_context, d_logsumexp, query, key, value, bias, context, logsumexp, ctx.scale
+        )
+    return d_query, d_key, d_value, d_bias, None, None
+
+
+@torch.library.custom_op("clearhead::flash_backward", mutates_args=())
+def _flash_backward(
+    d_context: Tensor,
+    d_logsumexp: Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None,
+    context: Tensor,
+    logsumexp: Tensor,
+    causal: bool,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    width = query.shape[-1]
+    mask = _four_axes(bias, query, key)
+    if mask is not None:
+        mask = mask.to(query.dtype)
+    grads = (d_context, query, key, value, context)
+    if d_logsumexp is not None:
+        extra = d_logsumexp.to(query.dtype).unsqueeze(-1)
+        tails = (extra, None, None, None, -torch.ones_like(extra))
+        grads = tuple(_one_wider(t, tail) for t, tail in zip(grads, tails, strict=True))
+    d_out, q, k, v, out = (t.contiguous() for t in grads)
+    # the operator wants L laid out as its forward left it: rows before heads
+    level = logsumexp.transpose(1, 2).contiguous().transpose(1, 2)
+    d_query, d_key, d_value = _backward(
+        d_out, q, k, v, out, level, 0.0, causal, attn_mask=mask, scale=scale
+    )
+    return tuple(g[..., :width].contiguous() for g in (d_query, d_key, d_value))
+
+
+@_flash_backward.register_fake
+def _(d_context, d_logsumexp, query, key, value, bias, context, logsumexp, causal, scale):
+    return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
+
+
+def _one_wider(tensor: Tensor, tail: Tensor | None) -> Tensor:
+    if tail is None:
+        tail = torch.zeros_like(tensor[..., :1])
+    return torch.cat([tensor, tail], dim=-1)
+
+
+def _bias_gradient(
+    d_context, d_logsumexp, query, key, value, bias, context, logsumexp, scale
+) -> Tensor:
+    """dS summed to the bias's shape: one block of rows, so its n×m is small."""
+    wide = logsumexp.dtype
+    group = query.shape[1] // key.shape[1]
+    keys, values = (t.to(wide).repeat_interleave(group, dim=1) for t in (key, value))
+    scores = query.to(wide) @ keys.mT * scale + bias
+    weights = torch.exp(scores - logsumexp.unsqueeze(-1))
+    level = (d_context.to(wide) * context.to(wide)).sum(-1)
+    if d_logsumexp is not None:
+        level = level - d_logsumexp
+    d_scores = weights * (d_context.to(wide) @ values.mT - level.unsqueeze(-1))
+    return d_scores.sum_to_size(bias.shape).to(bias.dtype)
+
+
+_flash.register_autograd(_gradients, setup_context=_keep)
+
+
+def context_kernel(
+    query: Float[Tensor, "batch heads r d"],
+    key: Float[Tensor, "batch kv_heads c d"],
+    value: Float[Tensor, "batch kv_heads c d"],
+    *,
+    bias: Float[Tensor, "#batch #heads #r c"] | None,
+    causal: bool,
+    scale: float,
+) -> Float[Tensor, "batch heads r d"]:
+    """C of one block by PyTorch's public function, for devices whose kernels keep L to themselves.
+
+    Arguments as :func:`kernel`. A row that sees nothing is let see everything, since what it gets is
+    overwritten by its caller and a kernel's NaN would come back through the gradient.
+    """
+    if bias is not None:
+        nothing = torch.isneginf(bias).all(-1, keepdim=True)
+        bias = bias.masked_fill(nothing, 0.0).to(query.dtype)
+    return torch.nn.functional.scaled_dot_product_attention(
+        query,
+        key,
+        value,
+        attn_mask=bias,
+        is_causal=causal,
+        scale=scale,
+        enable_gqa=query.shape[1] != key.shape[1],
+    )

@@ -1,0 +1,255 @@
+"""Matrices that behave like S and A and are never formed.
+
+:class:`ScoreMatrix` and :class:`AttentionMatrix` hold Q, K and the rule (and L); every read computes the
+block it needs. Indexing follows NumPy: choosing layers of the leading axes stays lazy, choosing rows or
+columns gives numbers.
+
+    weights = result.weights        (batch, heads, n, m), nothing computed
+    weights[0, 3]                   one head, still lazy
+    weights[0, 3, 10]               one exact row
+    weights[0, 3, :, 10]            one exact column
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from clearhead.errors import InputError, ShapeError
+from clearhead.pipeline.indexing import Selection, positions, select
+from clearhead.pipeline.observe import (
+    EntropyObserver,
+    PooledMap,
+    PooledObserver,
+    ReceivedObserver,
+    TopKeys,
+    TopKeysObserver,
+    observe,
+    shown,
+)
+from clearhead.pipeline.rule import BoundRule, Positions, as_tensor, take
+from clearhead.pipeline.tiles import column_span, mix, row_blocks, score_tile, weight_tile
+
+__all__ = ["AttentionMatrix", "ScoreMatrix"]
+
+#: The largest matrix that becomes a NumPy array unasked.
+ARRAY_ELEMENTS = 4096 * 4096
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ScoreMatrix:
+    """S (or scale · Q Kᵀ alone) as a matrix that is never formed.
+
+    Attributes:
+        query: Q, four axes.
+        key: K, four axes, not repeated for grouped heads.
+        bound: the rule, bound to them.
+        leading: how many of the axes (batch, heads) are shown, with which of them.
+        raw: stop after the scale.
+    """
+
+    query: Float[Tensor, "batch heads n d_k"]
+    key: Float[Tensor, "batch kv_heads m d_k"]
+    bound: BoundRule
+    leading: tuple[bool, bool] = (True, True)
+    raw: bool = False
+
+    #: The tensors that choosing batch rows or heads narrows, and whether they have key–value heads.
+    _tensors: ClassVar[dict[str, bool]] = {"query": False, "key": True}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(batch, heads, n, m), without the axes that were chosen away."""
+        lead = zip(self.query.shape[:2], self.leading, strict=True)
+        return (*(size for size, shown in lead if shown), self.bound.queries, self.bound.keys)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """float32, or float64 for float64."""
+        return torch.float64 if self.query.dtype == torch.float64 else torch.float32
+
+    def tile(self, rows: Any, columns: Any) -> Float[Tensor, "*lead r c"]:
+        """One exact block.
+
+        Args:
+            rows: a range, a slice, or integers.
+            columns: likewise.
+
+        Returns:
+            The block, for every leading axis.
+
+        Cost: r · c · d_k multiplications a head; memory of the block.
+        """
+        rows = positions(rows, self.bound.queries, axis="rows")
+        columns = positions(columns, self.bound.keys, axis="columns")
+        return self._shown(self._block(rows, columns))
+
+    def rows(self, rows: Any) -> Float[Tensor, "*lead r m"]:
+        """Some whole rows; see :meth:`tile`."""
+        return self.tile(rows, range(self.bound.keys))
+
+    def to_dense(self) -> Float[Tensor, "*lead n m"]:
+        """The whole matrix: **quadratic**, heads · n · m numbers. For small sizes and for checking."""
+        return self.tile(range(self.bound.queries), range(self.bound.keys))
+
+    def __getitem__(self, index: Any) -> Any:
+        selection = select(index, self.shape)
+        if selection.lazy:
+            return self._narrowed(selection)
+        return selection.finish(self._narrowed(selection).tile(selection.rows, selection.columns))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        del copy  # every read computes, so the array is always new
+        elements = int(np.prod(self.shape))
+        if elements > ARRAY_ELEMENTS:
+            raise InputError(
+                f"a matrix of shape {self.shape} has {elements:,} entries and is not made into an array "
+                f"unasked (at most {ARRAY_ELEMENTS:,}): use pooled(size) for a picture, tile(rows, columns) "
+                "for a part, or to_dense() to pay for all of it"
+            )
+        return self.to_dense().detach().cpu().numpy().astype(dtype or np.float32, copy=False)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(shape={self.shape}, never formed)"
+
+    def _block(self, rows: Positions, columns: Positions) -> Tensor:
+        return score_tile(self.query, self.key, self.bound, rows=rows, columns=columns, raw=self.raw)
+
+    def _shown(self, block: Tensor) -> Tensor:
+        """Drop the leading axes that are not shown; each of them has size 1."""
+        return block.reshape(*self.shape[:-2], *block.shape[2:])
+
+    def _narrowed(self, selection: Selection) -> Self:
+        """The same matrix for the chosen batch rows and heads."""
+        matrix = self
+        axes = [axis for axis, shown in enumerate(self.leading) if shown]
+        for axis, chosen in zip(axes, selection.leading, strict=True):
+            matrix = matrix._on_axis(axis, chosen.index, keep=chosen.keep)
+        return matrix
+
+    def _on_axis(self, axis: int, index: Positions, *, keep: bool) -> Self:
+        leading = (self.leading[0] and (axis != 0 or keep), self.leading[1] and (axis != 1 or keep))
+        if isinstance(index, range) and len(index) == self.query.shape[axis]:
+            return replace(self, leading=leading)
+        group = self.query.shape[1] // self.key.shape[1]
+        parts: dict[str, Tensor] = {}
+        for name, grouped in self._tensors.items():
+            where = _grouped(index, group) if axis == 1 and grouped else index
+            parts[name] = take(getattr(self, name), where, axis=axis)
+        index = as_tensor(index, self.query.device)
+        bound = self.bound.choose(batch=index) if axis == 0 else self.bound.choose(heads=index)
+        return replace(self, bound=bound, leading=leading, **parts)
+
+
+def _grouped(heads: Positions, group: int) -> Positions:
+    """The key–value heads that these heads read: a view for one head, else one entry a head."""
+    if isinstance(heads, range):
+        if len(heads) == 1:
+            return range(heads.start // group, heads.start // group + 1)
+        heads = torch.arange(heads.start, heads.stop)
+    return heads // group
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AttentionMatrix(ScoreMatrix):
+    """A as a matrix that is never formed: rows, tiles, products and statistics, each exact.
+
+    Attributes:
+        logsumexp: L, which makes every entry ``exp(S − L)``.
+    """
+
+    logsumexp: Float[Tensor, "batch heads n"] = field(kw_only=True)
+
+    _tensors: ClassVar[dict[str, bool]] = {"query": False, "key": True, "logsumexp": False}
+
+    def matvec(self, vectors: Float[Tensor, "*lead m e"]) -> Float[Tensor, "*lead n e"]:
+        """The product A · X, by blocks of rows.
+
+        ``(A X)[i] = Σⱼ A[i, j] · xⱼ``; a key that a row may not see does not matter, NaN included.
+
+        Args:
+            vectors: X: (m, e), shared by every leading axis, or with the leading axes of this matrix.
+
+        Returns:
+            A · X, in the wide dtype.
+
+        Raises:
+            ShapeError: X does not have m rows.
+
+        Cost: n · m · (d_k + e) multiplications a head; memory linear in n.
+        """
+        batch, heads = self.query.shape[:2]
+        if vectors.ndim < 2 or vectors.shape[-2] != self.bound.keys:
+            raise ShapeError(
+                f"vectors must have shape (..., m, e) with m = {self.bound.keys}, got {tuple(vectors.shape)}"
+            )
+        lead = (batch, heads) if vectors.ndim == 2 else self._lead
+        spread = vectors.expand(*lead, *vectors.shape[-2:]).reshape(batch, heads, *vectors.shape[-2:])
+        spread = spread.to(self.dtype)
+        parts: list[Tensor] = []
+        for rows in row_blocks(self.bound.queries, width=batch * heads * self.bound.keys):
+            span = column_span(self.bound, rows)
+            scores = super()._block(rows, span)
+            weights = weight_tile(scores, take(self.logsumexp, rows, axis=2))
+            parts.append(mix(weights, take(spread, span, axis=2), ~torch.isneginf(scores)))
+        product = torch.cat(parts, dim=2) if parts else spread.new_zeros(batch, heads, 0, spread.shape[-1])
+        return self._shown(product)
+
+    def received(self) -> Float[Tensor, "*lead m"]:
+        """How much attention each key received: the column sums ``Σᵢ A[i, j]``. One pass over the tiles."""
+        return self._watch(ReceivedObserver(self.logsumexp, self.bound.keys))
+
+    def entropy(self) -> Float[Tensor, "*lead n"]:
+        """Entropy of each row in nats, ``−Σⱼ A[i, j] log A[i, j]``. One pass over the tiles."""
+        return self._watch(EntropyObserver(self.logsumexp))
+
+    def top_keys(self, k: int = 8) -> TopKeys:
+        """The k strongest keys of each row, strongest first. One pass over the tiles.
+
+        Args:
+            k: how many; at most m are found.
+
+        Returns:
+            Their weights and indices; index −1 where a row sees fewer.
+        """
+        return self._watch(TopKeysObserver(self.logsumexp, min(k, self.bound.keys)))
+
+    def pooled(self, size: int = 256, *, reduce: Literal["max", "sum", "mean"] = "max") -> PooledMap:
+        """The matrix made small enough to look at. One pass over the tiles.
+
+        Args:
+            size: cells a side at most; a matrix with fewer rows or columns keeps them all.
+            reduce: how a rectangle becomes one number. A maximum keeps a needle that a mean hides.
+
+        Returns:
+            The map and the edges of its bins.
+        """
+        return self._watch(PooledObserver(self.logsumexp, self.bound.keys, size=size, reduce=reduce))
+
+    def _watch(self, observer: Any) -> Any:
+        observe(self.query, self.key, self.logsumexp, rule=self.bound, observers=(observer,))
+        return shown(observer.result(), self._lead)
+
+    @property
+    def _lead(self) -> tuple[int, ...]:
+        return self.shape[:-2]
+
+    def _block(self, rows: Positions, columns: Positions) -> Tensor:
+        level = take(self.logsumexp, rows, axis=2)
+        return weight_tile(super()._block(rows, columns), level)

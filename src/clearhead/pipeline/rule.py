@@ -1,0 +1,251 @@
+"""How scores are made from queries and keys, as one value.
+
+Two classes: :class:`ScoreRule` is what a person writes and may be used with any Q and K;
+:class:`BoundRule` is the same rule checked against the sizes of one call, which is what every
+implementation takes.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from clearhead.errors import ShapeError, gathered
+from clearhead.masks import Causal, Mask, Verdict
+
+__all__ = ["BoundRule", "Positions", "ScoreRule", "as_tensor", "take"]
+
+Positions = range | Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreRule:
+    """How S is made from Q and K; the order of operations is fixed.
+
+    ``S = mask(softcap · tanh(scale · Q Kᵀ / softcap) + bias)``, and with sinks the softmax of a row
+    runs over its m scores and one more logit, whose column is then dropped.
+
+    Attributes:
+        scale: factor on Q Kᵀ; None is 1/√d_k.
+        softcap: scores are bent smoothly into (−softcap, softcap); None is no cap.
+        bias: added to the scores; broadcasts to (batch, heads, n, m). A bias of −inf masks.
+        mask: who may look at whom; None is everyone at everything.
+        sinks: one logit a head, shape (heads,).
+        query_start: absolute position of the first query, an integer or one a batch row. None is the
+            first key's position, allowed only where n = m or the mask does not ask for positions.
+        key_start: absolute position of the first key.
+    """
+
+    scale: float | None = None
+    softcap: float | None = None
+    bias: Tensor | None = None
+    mask: Mask | None = None
+    sinks: Tensor | None = None
+    query_start: int | Int[Tensor, "batch"] | None = None
+    key_start: int = 0
+
+    def bind(
+        self, query: Float[Tensor, "batch heads n d_k"], key: Float[Tensor, "batch kv_heads m d_k"]
+    ) -> "BoundRule":
+        """Check the rule against one call's Q and K.
+
+        Args:
+            query: queries, with all four axes.
+            key: keys, with all four axes.
+
+        Returns:
+            The rule with every default filled in.
+
+        Raises:
+            ShapeError: the bias, the sinks or a number does not fit; all faults at once.
+            MaskError: the mask does not fit; all faults at once.
+        """
+        batch, heads, queries, d_k = query.shape
+        keys = key.shape[2]
+        faults = self._faults((batch, heads, queries, keys))
+        if faults:
+            raise ShapeError(gathered("the score rule does not fit the call", faults))
+        mask = self.mask
+        if mask is not None:
+            mask = mask.bind(
+                queries=queries,
+                keys=keys,
+                batch=batch,
+                heads=heads,
+                query_start=self.query_start,
+                key_start=self.key_start,
+            )
+        return BoundRule(
+            scale=self.scale if self.scale is not None else 1.0 / math.sqrt(max(d_k, 1)),
+            softcap=self.softcap,
+            bias=None if self.bias is None else self.bias.reshape(_four(self.bias.shape)),
+            mask=mask,
+            sinks=self.sinks,
+            queries=queries,
+            keys=keys,
+            query_start=self.key_start if self.query_start is None else self.query_start,
+            key_start=self.key_start,
+        )
+
+    def _faults(self, full: tuple[int, int, int, int]) -> list[str]:
+        faults: list[str] = []
+        if self.softcap is not None and not self.softcap > 0:
+            faults.append(f"softcap must be greater than 0, got {self.softcap}; None is no cap")
+        if self.scale is not None and not math.isfinite(self.scale):
+            faults.append(f"scale must be finite, got {self.scale}")
+        if self.bias is not None and not _broadcasts(self.bias.shape, full):
+            faults.append(
+                f"bias must broadcast to (batch, heads, n, m) = {full}, got {tuple(self.bias.shape)}"
+            )
+        if self.sinks is not None and tuple(self.sinks.shape) != (full[1],):
+            faults.append(
+                f"sinks must have one logit a head, shape ({full[1]},), got {tuple(self.sinks.shape)}"
+            )
+        start = self.query_start
+        if isinstance(start, Tensor) and tuple(start.shape) not in ((), (full[0],)):
+            faults.append(
+                f"query_start must be an integer or one a batch row, shape ({full[0]},), "
+                f"got shape {tuple(start.shape)}"
+            )
+        return faults
+
+
+@dataclass(frozen=True, eq=False)
+class BoundRule:
+    """A score rule that fits one call: no default is open and every size is known.
+
+    Rows and columns are the call's own indices; the rule turns them into absolute positions for the
+    mask. ``batch_index`` and ``head_index`` narrow a mask to the chosen batch rows and heads, so that
+    one head of a large call can be looked at without touching the others.
+    """
+
+    scale: float
+    softcap: float | None
+    bias: Float[Tensor, "#batch #heads #n #m"] | None
+    mask: Mask | None
+    sinks: Float[Tensor, "heads"] | None
+    queries: int
+    keys: int
+    query_start: int | Int[Tensor, "batch"]
+    key_start: int
+    batch_index: Int[Tensor, "chosen_batch"] | None = None
+    head_index: Int[Tensor, "chosen_heads"] | None = None
+
+    def row_positions(self, rows: Positions) -> Positions:
+        """Absolute positions of rows: (r,), or (batch, r) when each batch row starts elsewhere."""
+        start = self.query_start
+        if isinstance(start, int):
+            if isinstance(rows, range):
+                return range(rows.start + start, rows.stop + start, rows.step)
+            return rows + start
+        index = torch.arange(rows.start, rows.stop, rows.step) if isinstance(rows, range) else rows
+        start = start.reshape(-1, 1)
+        return start + index.to(start.device)
+
+    def column_positions(self, columns: Positions) -> Positions:
+        """Absolute positions of columns."""
+        if isinstance(columns, range):
+            start = self.key_start
+            return range(columns.start + start, columns.stop + start, columns.step)
+        return columns + self.key_start
+
+    def visible(
+        self, rows: Positions, columns: Positions, *, device: torch.device
+    ) -> Bool[Tensor, "#batch #heads r c"] | None:
+        """The mask's tile, True where a row may look at a column; None when every row sees everything."""
+        if self.mask is None:
+            return None
+        tile = self.mask.tile(
+            _as_index(self.row_positions(rows), device), _as_index(self.column_positions(columns), device)
+        )
+        if self.batch_index is not None and tile.shape[0] > 1:
+            tile = tile[self.batch_index]
+        if self.head_index is not None and tile.shape[1] > 1:
+            tile = tile[:, self.head_index]
+        return tile
+
+    def bias_tile(self, rows: Positions, columns: Positions) -> Float[Tensor, "#batch #heads #r #c"] | None:
+        """The bias for a tile; axes of size 1 stay so."""
+        if self.bias is None:
+            return None
+        tile = self.bias
+        if tile.shape[2] > 1:
+            tile = take(tile, rows, axis=2)
+        if tile.shape[3] > 1:
+            tile = take(tile, columns, axis=3)
+        return tile
+
+    def verdict(self, rows: range, columns: range) -> Verdict:
+        """Whether a block is seen wholly, partly or not at all (over every batch row and head)."""
+        if self.mask is None:
+            return Verdict.ALL
+        start = self.query_start
+        starts = [start] if isinstance(start, int) else sorted({int(s) for s in start.tolist()})
+        where = self.column_positions(columns)
+        assert isinstance(where, range)
+        found = {self.mask.verdict(range(rows.start + s, rows.stop + s), where) for s in starts}
+        return found.pop() if len(found) == 1 else Verdict.MIXED
+
+    @property
+    def triangle(self) -> bool:
+        """Whether the mask is plainly causal and row i stands where column i does."""
+        start = self.query_start
+        return isinstance(self.mask, Causal) and isinstance(start, int) and start == self.key_start
+
+    def choose(
+        self, *, batch: Int[Tensor, "b"] | None = None, heads: Int[Tensor, "h"] | None = None
+    ) -> "BoundRule":
+        """The rule for some batch rows and heads only."""
+        bias, sinks, start = self.bias, self.sinks, self.query_start
+        if batch is not None:
+            if isinstance(start, Tensor) and start.numel() > 1:
+                start = start[batch]
+            if bias is not None and bias.shape[0] > 1:
+                bias = bias[batch]
+        if heads is not None:
+            bias = bias[:, heads] if bias is not None and bias.shape[1] > 1 else bias
+            sinks = sinks[heads] if sinks is not None else None
+        return replace(
+            self,
+            bias=bias,
+            sinks=sinks,
+            query_start=start,
+            batch_index=_chain(self.batch_index, batch),
+            head_index=_chain(self.head_index, heads),
+        )
+
+
+def _chain(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    if first is None or second is None:
+        return first if second is None else second
+    return first[second]
+
+
+def _as_index(positions: Positions, device: torch.device) -> Positions:
+    return positions if isinstance(positions, range) and device.type == "cpu" else as_tensor(positions, device)
+
+
+def as_tensor(positions: Positions, device: torch.device) -> Int[Tensor, "count"]:
+    """Positions as a tensor of indices on a device."""
+    if isinstance(positions, range):
+        return torch.arange(positions.start, positions.stop, positions.step, device=device)
+    return positions.to(device)
+
+
+def take(tensor: Tensor, where: Positions, *, axis: int) -> Tensor:
+    """Some places along one axis: a view for a run, else a copy."""
+    if isinstance(where, range) and where.step == 1:
+        return tensor.narrow(axis, where.start, len(where))
+    return tensor.index_select(axis, as_tensor(where, tensor.device))
+
+
+def _four(shape: torch.Size) -> tuple[int, ...]:
+    return (1,) * (4 - len(shape)) + tuple(shape)
+
+
+def _broadcasts(shape: torch.Size, full: tuple[int, ...]) -> bool:
+    if len(shape) > len(full):
+        return False
+    return all(have in (1, want) for have, want in zip(_four(shape), full, strict=True))
