@@ -1,0 +1,230 @@
+"""The command ``clearhead``: one word for one act.
+
+    clearhead look         where a token of a text drew from
+    clearhead quantities   the quantities inside attention
+
+A command returns the text it made and ``run`` writes it once, so nothing is ever half-written.
+Whatever is wrong is one line on standard error: exit code 2 for bad input, 1 for a fault of ours.
+"""
+
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from clearhead import __version__
+from clearhead.errors import ClearheadError
+from clearhead.report.given import given_layers, given_measure, given_text, given_token, given_top
+from clearhead.report.parts import MEASURES
+from clearhead.report.terminal import OutputError, Terminal, status, write_diagnosis, write_whole
+from clearhead.report.visible import one_line
+
+__all__ = ["main", "run"]
+
+_BAD_INPUT, _OUR_FAULT, _INTERRUPTED = 2, 1, 130
+_DEBUG = "CLEARHEAD_DEBUG"
+
+_EXAMPLES = """\b
+Examples:
+  clearhead look "The capital of France is"
+  clearhead look --help
+  clearhead quantities
+"""
+_LOOK_EXAMPLES = """\b
+Examples:
+  clearhead look "The capital of France is"
+  clearhead look "The cat sat because it was tired." --token it
+  clearhead look --file poem.txt --by attention --layers 0-5,9
+  echo "The capital of France is" | clearhead look -
+  clearhead look "The capital of France is" --json > look.json
+"""
+_QUANTITIES_EXAMPLES = """\b
+Examples:
+  clearhead quantities
+  clearhead quantities --json
+"""
+
+_app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Run the command line of this process and leave with its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line.
+
+    Args:
+        arguments: what stands behind ``clearhead``.
+
+    Returns:
+        The exit code: 0; 2 for bad input or a closed output; 130 for an interrupt; 1 for a fault of
+        clearhead's own. The reason stands on one line on standard error.
+    """
+    try:
+        return _run(arguments)
+    except (KeyboardInterrupt, typer.Abort):
+        return _INTERRUPTED
+    except ClearheadError as error:
+        return _refused(str(error), _BAD_INPUT)
+    except Exception as error:  # noqa: BLE001  a person gets one line, whatever went wrong
+        return _failed(error)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    try:
+        made: object = _app(list(arguments), prog_name="clearhead", standalone_mode=False)
+    except SystemExit as left:  # typer leaves so, with 1, when its help meets a closed pipe
+        raise OutputError("the output was closed before everything was written") from left
+    if isinstance(made, int):
+        return made
+    if made is not None:
+        write_whole(str(made), sys.stdout)
+    return 0
+
+
+def _refused(message: str, code: int) -> int:
+    write_diagnosis(f"clearhead: error: {one_line(message)}\n")
+    return code
+
+
+def _failed(error: Exception) -> int:
+    usage = getattr(error, "format_message", None)  # click's errors, or typer's own copy of them
+    if usage is not None:
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else "clearhead"
+        return _refused(f"{usage().rstrip('.')}; see {path} --help", _BAD_INPUT)
+    if os.environ.get(_DEBUG) == "1":
+        write_diagnosis("".join(traceback.format_exception(error)))
+        return _OUR_FAULT
+    told = f"unexpected {type(error).__name__}: {error}; set {_DEBUG}=1 to see where"
+    return _refused(told, _OUR_FAULT)
+
+
+# --------------------------------------------------------------------------------------- options
+
+
+_Text = Annotated[
+    str | None,
+    typer.Argument(metavar="TEXT", help="The text; - reads standard input.", show_default=False),
+]
+_File = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Read the text from a UTF-8 file.", show_default=False),
+]
+_Model = Annotated[
+    str, typer.Option(metavar="NAME", help="An alias, a folder, a hub name or a GGUF file.")
+]
+_Token = Annotated[
+    str,
+    typer.Option(
+        metavar="WORD|INDEX",
+        help="The token to look from: a position counted from 0 (-1: the last) or a word (its last"
+        " occurrence). A number behind a space is a word.",
+    ),
+]
+_By = Annotated[str, typer.Option(metavar="|".join(MEASURES), help="What the shares follow.")]
+_Layers = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LAYERS",
+        help="Layers to look at, such as 0-5,9.  [default: all]",
+        show_default=False,
+    ),
+]
+_Top = Annotated[int, typer.Option(metavar="N", help="How many of the strongest links to list.")]
+_LookJson = Annotated[
+    bool, typer.Option("--json", help="Print JSON: every number shown, and every token.")
+]
+_Engine = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ENGINE", help="What runs the model: clearhead or transformers.", show_default=False
+    ),
+]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _say_version(wanted: bool) -> None:  # noqa: FBT001  typer hands over the option's value so
+    if wanted:
+        typer.echo(f"clearhead {__version__}")
+        raise typer.Exit
+
+
+_Version = Annotated[
+    bool,
+    typer.Option(
+        "--version", is_eager=True, callback=_say_version, help="Print the version and leave."
+    ),
+]
+
+
+# -------------------------------------------------------------------------------------- commands
+
+
+@_app.callback(invoke_without_command=True, epilog=_EXAMPLES)
+def _clearhead(context: typer.Context, *, _version: _Version = False) -> None:
+    """See what happens inside attention, on a model of your own or a real one."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@_app.command("look", short_help="Show where one token of a text drew from.", epilog=_LOOK_EXAMPLES)
+def _look(
+    *,
+    text: _Text = None,
+    file: _File = None,
+    model: _Model = "smollm2",
+    token: _Token = "-1",  # noqa: S107  a token of a text
+    by: _By = "contribution",
+    layers: _Layers = None,
+    top: _Top = 8,
+    as_json: _LookJson = False,
+    engine: _Engine = None,
+) -> str:
+    """Show where one token of a text drew from, and through which heads.
+
+    Memory grows with the text, never with its square.
+    """
+    chosen, measure, links = given_token(token), given_measure(by), given_top(top)
+    read, some = given_text(text, file), given_layers(layers)
+    _quiet_libraries()
+    from clearhead import from_pretrained, look
+    from clearhead.report.text import render_text
+
+    with status(f"loading {model} …"):
+        loaded = from_pretrained(model, **({} if engine is None else {"engine": engine}))
+    with status("reading the text …"):
+        seen = look(loaded, read, token=chosen, by=measure, layers=some, top=links)
+    if as_json:
+        return f"{seen.to_json()}\n"
+    return render_text(seen.report, Terminal.of(sys.stdout))
+
+
+@_app.command(
+    "quantities", short_help="Print the quantities inside attention.", epilog=_QUANTITIES_EXAMPLES
+)
+def _quantities(*, as_json: _Json = False) -> str:
+    """Print the quantities inside attention: name, shape, meaning, cost."""
+    from clearhead.report.glossary import glossary_json, render_glossary
+
+    return f"{glossary_json()}\n" if as_json else render_glossary(Terminal.of(sys.stdout))
+
+
+def _quiet_libraries() -> None:
+    """Keep the one line on standard error the only one: other libraries warn and chat there."""
+    if os.environ.get(_DEBUG) == "1":
+        return
+    warnings.simplefilter("ignore")
+    for name in ("TRANSFORMERS_VERBOSITY", "HF_HUB_VERBOSITY"):
+        os.environ.setdefault(name, "error")

@@ -1,0 +1,202 @@
+"""Build the tree of parts from a trace."""
+
+import math
+from collections.abc import Sequence
+
+from clearhead.errors import InputError, TraceError, gathered
+from clearhead.report.folding import stretches
+from clearhead.report.notes import notes_for
+from clearhead.report.parts import (
+    MEASURES,
+    Band,
+    FirstToken,
+    HeadLine,
+    HeadRow,
+    HeadTable,
+    LikelyToken,
+    LookReport,
+    Measure,
+    NextTokens,
+    SourceToken,
+    Strip,
+)
+from clearhead.report.reads import ReadableSources, ReadableTrace
+
+__all__ = ["build_report", "level_of"]
+
+_SCALE = tuple(Band(level, 2.0 ** (level - 9)) for level in range(1, 9))  # 1/256 … 1/2
+_SOAKS_FROM = 0.25
+_LIKELIEST = 5
+
+
+def build_report(
+    trace: ReadableTrace,
+    *,
+    token: int | str = -1,
+    by: Measure = "contribution",
+    layers: Sequence[int] | None = None,
+    top: int = 8,
+) -> LookReport:
+    """Build the report on one token of a traced text.
+
+    Args:
+        trace: the traced text.
+        token: the chosen token: a position, or a word of the text (its last occurrence).
+        by: what the shares follow, ``"contribution"`` or ``"attention"``.
+        layers: the layers the shares sum over; all that were traced by default.
+        top: how many of the strongest links and sources to list.
+
+    Returns:
+        The tree of parts.
+
+    Raises:
+        InputError: ``by``, ``layers`` or ``top`` cannot be served; all faults in one message.
+        TokenError: the token is not in the text.
+        TraceError: the shares are not finite.
+
+    Cost: two passes of one row of A over the chosen layers and heads; nothing n×n.
+    """
+    _check(trace, by, layers, top)
+    chosen = trace.sources(token, by=by, layers=layers, top=top)
+    other: Measure = "attention" if by == "contribution" else "contribution"
+    beside = trace.sources(chosen.target, by=other, layers=layers, top=1)
+    shares: dict[Measure, list[float]] = {by: _finite(chosen, by), other: _finite(beside, other)}
+    heads = _heads(trace, chosen)
+    first = _first_token(trace, chosen, shares["contribution"][0])
+    return LookReport(
+        head=_head_line(trace, layers),
+        strip=_strip(trace, chosen, shares, by, asked=token if isinstance(token, str) else None),
+        heads=heads,
+        first_token=first,
+        next_tokens=_next_tokens(trace),
+        notes=notes_for(by, heads, first),
+    )
+
+
+def level_of(share: float) -> int:
+    """Find the band of the absolute log₂ scale that a share falls in, 0 for below the scale."""
+    return sum(share >= band.at_least for band in _SCALE)
+
+
+def _check(trace: ReadableTrace, by: str, layers: Sequence[int] | None, top: int) -> None:
+    faults: list[str] = []
+    if by not in MEASURES:
+        faults.append(f"by: expected one of {', '.join(MEASURES)}; got {by!r}")
+    missing = sorted(set(layers or ()) - set(trace.layers))
+    if missing or (layers is not None and not layers):
+        got = ", ".join(map(str, missing)) or "no layer at all"
+        faults.append(f"layers: expected some of {_ranges(trace.layers)}; got {got}")
+    if top < 1:
+        faults.append(f"top: expected at least 1; got {top}")
+    if faults:
+        raise InputError(gathered("cannot look", faults))
+
+
+def _ranges(layers: Sequence[int]) -> str:
+    whole = list(layers) == list(range(layers[0], layers[-1] + 1))
+    return f"{layers[0]}-{layers[-1]}" if whole else ", ".join(map(str, layers))
+
+
+def _finite(sources: ReadableSources, by: Measure) -> list[float]:
+    shares = [float(share) for share in sources.share.tolist()]
+    if not all(map(math.isfinite, shares)):
+        raise TraceError(
+            f"the shares by {by} of token {sources.target} are not finite: the model's queries,"
+            " keys or values hold NaN or Inf; check its weights and precision"
+        )
+    return shares
+
+
+def _head_line(trace: ReadableTrace, layers: Sequence[int] | None) -> HeadLine:
+    return HeadLine(
+        model=trace.model_name,
+        weights_origin=trace.weights_origin,
+        tokens=len(trace.tokens),
+        layers=tuple(sorted(set(layers if layers is not None else trace.layers))),
+        heads=trace.heads,
+        seconds=float(trace.seconds),
+        trace_bytes=int(trace.nbytes),
+        dense_bytes=int(trace.dense_nbytes),
+    )
+
+
+def _strip(
+    trace: ReadableTrace,
+    chosen: ReadableSources,
+    shares: dict[Measure, list[float]],
+    by: Measure,
+    *,
+    asked: str | None,
+) -> Strip:
+    own = shares[by]
+    order = sorted(range(len(own)), key=lambda position: -own[position])
+    rank = {position: place for place, position in enumerate(order, start=1)}
+    tokens = tuple(
+        SourceToken(
+            position=position,
+            text=piece.text,
+            part=piece.part,
+            parts=piece.parts,
+            special=piece.special,
+            reachable=not trace.causal or position <= chosen.target,
+            share=own[position],
+            contribution_share=shares["contribution"][position],
+            attention_share=shares["attention"][position],
+            level=level_of(own[position]),
+            rank=rank[position],
+        )
+        for position, piece in enumerate(trace.pieces)
+    )
+    return Strip(
+        target=chosen.target,
+        asked=asked,
+        occurrences=chosen.target_occurrences if asked is not None else 1,
+        found_at=_found_at(trace, chosen) if asked is not None else (chosen.target,),
+        by=by,
+        causal=trace.causal,
+        tokens=tokens,
+        stretches=stretches(own, chosen.target),
+        scale=_SCALE,
+        strongest=tuple(position for position in order[:_LIKELIEST] if own[position] > 0),
+    )
+
+
+def _found_at(trace: ReadableTrace, chosen: ReadableSources) -> tuple[int, ...]:
+    wanted = trace.tokens[chosen.target].strip()
+    alike = tuple(p for p, text in enumerate(trace.tokens) if text.strip() == wanted)
+    # A word of several tokens was found by its last one, which may stand elsewhere too.
+    return alike if len(alike) == chosen.target_occurrences else (chosen.target,)
+
+
+def _heads(trace: ReadableTrace, chosen: ReadableSources) -> HeadTable:
+    rows = tuple(
+        HeadRow(
+            layer=link.layer,
+            head=link.head,
+            source=link.source,
+            text=trace.tokens[link.source],
+            weight=float(link.weight),
+            contribution=float(link.contribution),
+            share=float(link.share),
+        )
+        for link in chosen.strongest
+    )
+    # The first token reading itself is no sink: it has nothing else to read.
+    reading_first = sum(row.source == 0 for row in rows) if chosen.target > 0 else 0
+    return HeadTable(rows, reading_first)
+
+
+def _first_token(
+    trace: ReadableTrace, chosen: ReadableSources, contribution_share: float
+) -> FirstToken:
+    attention = float(chosen.first_token_attention)
+    soaks = attention >= _SOAKS_FROM and 2 * contribution_share < attention and chosen.target > 0
+    return FirstToken(trace.tokens[0], attention, contribution_share, soaks)
+
+
+def _next_tokens(trace: ReadableTrace) -> NextTokens:
+    likeliest = tuple(
+        LikelyToken(entry.token, entry.token_id, float(entry.probability))
+        for entry in trace.next_tokens(_LIKELIEST)
+    )
+    return NextTokens(after=len(trace.tokens) - 1, likeliest=likeliest)

@@ -1,0 +1,128 @@
+"""Read what a person gave on the command line: a text, a token, some layers."""
+
+import re
+import sys
+from typing import BinaryIO
+
+from clearhead.errors import InputError, TokenError
+from clearhead.report.parts import MEASURES, Measure
+
+__all__ = ["given_layers", "given_measure", "given_text", "given_token", "given_top"]
+
+_LARGEST_TEXT = 64 * 2**20  # bytes; no model reads a text near this size
+
+
+def given_text(text: str | None, file: str | None) -> str:
+    """Read the text to look at from where it was given.
+
+    The new line that ends a file or a pipe is dropped: it is the editor's or the shell's, not a
+    token to look from.
+
+    Args:
+        text: the text itself, or ``-`` for standard input.
+        file: a file that holds it.
+
+    Returns:
+        A text with at least one character that is no white space.
+
+    Raises:
+        InputError: none or two texts were given, one cannot be read, or it is not UTF-8 text.
+        TokenError: the text is empty.
+    """
+    if (text is None) == (file is None):
+        got = "none" if text is None else "TEXT and --file"
+        raise InputError(f"text: expected one of TEXT, --file FILE, - (standard input); got {got}")
+    name = file if file is not None else "standard input" if text == "-" else "TEXT"
+    if text is not None and text != "-":
+        # What the shell gave in another encoding stands in it as lone surrogates.
+        read = _decoded(text.encode("utf-8", "surrogateescape"), name)
+    else:
+        read = _decoded(_bytes_of(file), name).removesuffix("\n").removesuffix("\r")
+    if not read.strip():
+        raise TokenError(f"text: expected at least one word; {name} is empty")
+    return read
+
+
+def given_token(token: str) -> int | str:
+    """Tell a position from a word: only digits, with or without a minus sign, are a position.
+
+    Raises:
+        InputError: nothing was given.
+    """
+    if not token:
+        raise InputError("--token: expected a word or a position; got an empty one")
+    return int(token) if re.fullmatch(r"-?[0-9]{1,9}", token) else token
+
+
+def given_measure(by: str) -> Measure:
+    """Tell which measure the shares follow.
+
+    Raises:
+        InputError: it is none.
+    """
+    for measure in MEASURES:
+        if by == measure:
+            return measure
+    raise InputError(f"--by: expected {' or '.join(MEASURES)}; got {by!r}")
+
+
+def given_top(top: int) -> int:
+    """Check how many links are to be listed.
+
+    Raises:
+        InputError: none at all.
+    """
+    if top < 1:
+        raise InputError(f"--top: expected at least 1; got {top}")
+    return top
+
+
+def given_layers(layers: str | None) -> list[int] | None:
+    """Read layers and ranges of layers, such as ``0-5,9``.
+
+    Args:
+        layers: the list as it was written, or None for all.
+
+    Returns:
+        The layers, ascending, each once; None for all.
+
+    Raises:
+        InputError: it is no such list.
+    """
+    if layers is None:
+        return None
+    chosen: set[int] = set()
+    for part in layers.split(","):
+        match = re.fullmatch(r"\s*([0-9]{1,4})(?:-([0-9]{1,4}))?\s*", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if first > last:
+            raise InputError(f"--layers: expected layers and ranges such as 0-5,9; got {layers!r}")
+        chosen.update(range(first, last + 1))
+    return sorted(chosen)
+
+
+def _bytes_of(file: str | None) -> bytes:
+    if file is None:
+        stdin: BinaryIO | None = getattr(sys.stdin, "buffer", None)
+        if stdin is None:
+            raise InputError("text: standard input is closed")
+        return stdin.read(_LARGEST_TEXT + 1)
+    try:
+        with open(file, "rb") as stream:  # noqa: PTH123  Path would refuse or change some names
+            return stream.read(_LARGEST_TEXT + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"--file: cannot read {file}: {reason}") from error
+
+
+def _decoded(data: bytes, name: str) -> str:
+    if len(data) > _LARGEST_TEXT:
+        raise TokenError(f"text: expected at most {_LARGEST_TEXT:,} bytes; {name} is longer")
+    if b"\0" in data:
+        raise InputError(f"text: expected text; {name} is binary, it holds NUL bytes")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"text: expected UTF-8; {name} is not, at byte {error.start:,}; convert it first"
+        ) from error
