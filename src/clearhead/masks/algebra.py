@@ -4,20 +4,21 @@ Verdicts of a joined mask follow from the verdicts of its parts wherever logic s
 logic leaves open (two parts that are both mixed may still leave nothing) is looked at.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import reduce
-from operator import and_, or_
 from typing import final
 
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from clearhead.masks.chosen import Selection
 from clearhead.masks.mask import Mask
 from clearhead.masks.node import Verdict
-from clearhead.masks.places import Block, Call, Selection
+from clearhead.masks.places import Block, Call
 
-__all__ = ["And", "Full", "Not", "Or", "full_mask"]
+__all__ = ["And", "Full", "Mask", "Not", "Or"]
 
 
 @final
@@ -49,19 +50,6 @@ class Full(Mask):
         return self
 
 
-def full_mask() -> Full:
-    """Let everyone look everywhere.
-
-    Returns:
-        The mask; ``full_mask() & mask`` is ``mask``.
-
-    Example:
-        >>> full_mask().verdict(range(4), range(4))
-        <Verdict.ALL: 'all'>
-    """
-    return Full()
-
-
 class _Joined(Mask):
     """A mask made of other masks."""
 
@@ -91,41 +79,90 @@ def _common(sizes: list[int]) -> int:
     return next((size for size in sizes if size != 1), 1)
 
 
-@final
 @dataclass(frozen=True)
-class And(_Joined):
-    """May look where every part lets it: ``a(b, h, i, j) and b(b, h, i, j) and …``.
+class _Several(_Joined):
+    """A mask made of two masks or more, joined by one operator.
 
     Attributes:
-        masks: at least two masks, none of them an ``And`` or ``Full``.
+        masks: what is joined.
     """
 
     masks: tuple[Mask, ...]
 
     @classmethod
+    @abstractmethod
     def of(cls, *masks: Mask) -> Mask:
-        """Join masks; nested ``And`` are flattened and ``Full`` is dropped."""
-        flat = [part for mask in masks for part in (mask.masks if type(mask) is And else (mask,))]
-        kept = tuple(part for part in flat if type(part) is not Full)
-        if not kept:
-            return Full()
-        return kept[0] if len(kept) == 1 else cls(kept)
+        """Join masks and simplify."""
+
+    @staticmethod
+    @abstractmethod
+    def join(left: Tensor, right: Tensor) -> Tensor:
+        """Join two answers."""
 
     @property
     def parts(self) -> tuple[Mask, ...]:
-        """The masks it joins."""
+        """What is joined."""
         return self.masks
+
+    def predicate(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        """Join the parts' answers."""
+        return reduce(self.join, [part.predicate(b, h, i, j) for part in self.masks])
+
+    def look(self, block: Block) -> Bool[Tensor, "#batch #heads #rows #columns"]:
+        """Join the parts' answers for a block."""
+        return reduce(self.join, [part.look(block) for part in self.masks])
+
+    def resolved(self, call: Call) -> Mask:
+        """Fill in every part."""
+        return self._rebuilt([part.resolved(call) for part in self.masks])
+
+    def selected(self, selection: Selection) -> Mask:
+        """Select from every part."""
+        return self._rebuilt([part.selected(selection) for part in self.masks])
+
+    def to(self, device: torch.device | str) -> Mask:
+        """Move every part."""
+        return self._rebuilt([part.to(device) for part in self.masks])
+
+    def _rebuilt(self, parts: list[Mask]) -> Mask:
+        # Where no part changed, binding makes nothing new.
+        same = all(new is old for new, old in zip(parts, self.masks, strict=True))
+        return self if same else self.of(*parts)
+
+
+def _flat(masks: tuple[Mask, ...], kind: type[_Several]) -> list[Mask]:
+    lists = [mask.masks if isinstance(mask, kind) else (mask,) for mask in masks]
+    return [mask for some in lists for mask in some]
+
+
+def _bracketed(mask: Mask) -> str:
+    return f"({mask!r})" if isinstance(mask, _Several) else repr(mask)
+
+
+@final
+@dataclass(frozen=True)
+class And(_Several):
+    """May look where every part lets it: ``a(b, h, i, j) and b(b, h, i, j) and …``.
+
+    Attributes:
+        masks: at least two, none of them an ``And`` or ``Full``.
+    """
+
+    @classmethod
+    def of(cls, *masks: Mask) -> Mask:
+        """Join masks; nested ``And`` are flattened and ``Full`` is dropped."""
+        kept = [mask for mask in _flat(masks, And) if not isinstance(mask, Full)]
+        if not kept:
+            return Full()
+        return kept[0] if len(kept) == 1 else cls(tuple(kept))
+
+    @staticmethod
+    def join(left: Tensor, right: Tensor) -> Tensor:
+        """True where both are."""
+        return left & right
 
     def __repr__(self) -> str:
         return " & ".join(_bracketed(part) for part in self.masks)
-
-    def predicate(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        """Answer where every part does."""
-        return reduce(and_, [part.predicate(b, h, i, j) for part in self.masks])
-
-    def look(self, block: Block) -> Bool[Tensor, "#batch #heads #rows #columns"]:
-        """Answer for a block."""
-        return reduce(and_, [part.look(block) for part in self.masks])
 
     def settle(self, rows: range, columns: range) -> Verdict:
         """Judge by the parts' verdicts, then by their bands, then by looking."""
@@ -138,61 +175,36 @@ class And(_Joined):
                 mixed.append(part)
         if len(mixed) <= 1:
             return Verdict.MIXED if mixed else Verdict.ALL
-        # No part is full here, so all that is left open is whether anything remains.
-        bands = [part.band for part in mixed]
+        # None of these is full, so all that is open is whether they leave anything.
         low, high = rows.start - columns.stop + 1, rows.stop - 1 - columns.start
-        for band in bands:
-            if band is None:
+        for part in mixed:
+            if part.band is None:
                 return And(tuple(mixed)).measured(rows, columns)
-            low, high = max(low, band[0]), min(high, band[1])
+            low, high = max(low, part.band[0]), min(high, part.band[1])
         return Verdict.MIXED if low <= high else Verdict.NONE
-
-    def resolved(self, call: Call) -> Mask:
-        """Fill in every part."""
-        return _rebuilt(self, [part.resolved(call) for part in self.masks])
-
-    def selected(self, selection: Selection) -> Mask:
-        """Select from every part."""
-        return And.of(*(part.selected(selection) for part in self.masks))
-
-    def to(self, device: torch.device | str) -> Mask:
-        """Move every part."""
-        return _rebuilt(self, [part.to(device) for part in self.masks])
 
 
 @final
 @dataclass(frozen=True)
-class Or(_Joined):
+class Or(_Several):
     """May look where any part lets it: ``a(b, h, i, j) or b(b, h, i, j) or …``.
 
     Attributes:
-        masks: at least two masks, none of them an ``Or``.
+        masks: at least two, none of them an ``Or``.
     """
-
-    masks: tuple[Mask, ...]
 
     @classmethod
     def of(cls, *masks: Mask) -> Mask:
         """Join masks; nested ``Or`` are flattened."""
-        return cls(
-            tuple(part for mask in masks for part in (mask.masks if type(mask) is Or else (mask,)))
-        )
+        return cls(tuple(_flat(masks, Or)))
 
-    @property
-    def parts(self) -> tuple[Mask, ...]:
-        """The masks it joins."""
-        return self.masks
+    @staticmethod
+    def join(left: Tensor, right: Tensor) -> Tensor:
+        """True where one is."""
+        return left | right
 
     def __repr__(self) -> str:
         return " | ".join(_bracketed(part) for part in self.masks)
-
-    def predicate(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        """Answer where any part does."""
-        return reduce(or_, [part.predicate(b, h, i, j) for part in self.masks])
-
-    def look(self, block: Block) -> Bool[Tensor, "#batch #heads #rows #columns"]:
-        """Answer for a block."""
-        return reduce(or_, [part.look(block) for part in self.masks])
 
     def settle(self, rows: range, columns: range) -> Verdict:
         """Judge by the parts' verdicts, then by looking."""
@@ -206,18 +218,6 @@ class Or(_Joined):
         if len(mixed) <= 1:
             return Verdict.MIXED if mixed else Verdict.NONE
         return Or(tuple(mixed)).measured(rows, columns)
-
-    def resolved(self, call: Call) -> Mask:
-        """Fill in every part."""
-        return _rebuilt(self, [part.resolved(call) for part in self.masks])
-
-    def selected(self, selection: Selection) -> Mask:
-        """Select from every part."""
-        return Or.of(*(part.selected(selection) for part in self.masks))
-
-    def to(self, device: torch.device | str) -> Mask:
-        """Move every part."""
-        return _rebuilt(self, [part.to(device) for part in self.masks])
 
 
 @final
@@ -234,7 +234,7 @@ class Not(_Joined):
     @classmethod
     def of(cls, mask: Mask) -> Mask:
         """Turn a mask round; twice is not at all."""
-        return mask.part if type(mask) is Not else cls(mask)
+        return mask.part if isinstance(mask, Not) else cls(mask)
 
     def __repr__(self) -> str:
         return f"~{_bracketed(self.part)}"
@@ -276,14 +276,3 @@ _OPPOSITE = {
     Verdict.NONE: Verdict.ALL,
     Verdict.MIXED: Verdict.MIXED,
 }
-
-
-def _rebuilt(mask: And | Or, parts: list[Mask]) -> Mask:
-    """Keep the mask where no part changed, so that binding makes nothing new."""
-    if all(new is old for new, old in zip(parts, mask.masks, strict=True)):
-        return mask
-    return type(mask).of(*parts)
-
-
-def _bracketed(mask: Mask) -> str:
-    return f"({mask!r})" if isinstance(mask, And | Or) else repr(mask)

@@ -1,12 +1,11 @@
-"""A mask as a value: an index predicate that is asked for tiles and for verdicts.
+"""A mask as a value: the algebra, the call it is bound to, and what it is converted to.
 
 A mask answers, for batch row b, head h, query position i and key position j: may i look at j?
 True means it may. It can be asked for one tile, or for a verdict on a block, so that empty blocks
 are skipped and full ones need no mask; the n×m answer is formed only by ``to_dense``.
 """
 
-# ruff: noqa: PLC0415 -- the nodes of the tree are masks: their files import this one
-from collections.abc import Callable
+# ruff: noqa: PLC0415 -- every kind of mask is a Mask: their files import this one
 from typing import TYPE_CHECKING, final
 
 import torch
@@ -14,16 +13,14 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from clearhead.errors import MaskError, gathered
-from clearhead.masks.node import Node, Verdict
-from clearhead.masks.places import Call, Selection
+from clearhead.masks.chosen import Axis, Selection
+from clearhead.masks.node import MaskPredicate, Node
+from clearhead.masks.places import Call
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
 
-__all__ = ["Mask", "MaskPredicate"]
-
-# FlexAttention's mask_mod: batch row, head, query position and key position, one number each.
-MaskPredicate = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+__all__ = ["Mask"]
 
 
 class Mask(Node):
@@ -62,58 +59,6 @@ class Mask(Node):
         return Not.of(self)
 
     @final
-    def tile(
-        self,
-        rows: range | Int[Tensor, "rows"] | Int[Tensor, "batch rows"],
-        columns: range | Int[Tensor, "columns"],
-        *,
-        device: torch.device | str | None = None,
-    ) -> Bool[Tensor, "#batch #heads rows columns"]:
-        """Answer for one tile.
-
-        ``tile[b, h, r, c] = mask(b, h, rows[r], columns[c])``
-
-        Args:
-            rows: absolute query positions, one list for all batch rows or one each.
-            columns: absolute key positions.
-            device: where ranges are laid out; where the mask's own tensors are, if not given.
-
-        Returns:
-            True = may look. The batch or heads axis is 1 where the mask does not depend on it. It
-            may be a view whose memory repeats: do not write into it.
-
-        Raises:
-            MaskError: if rows or columns are no positions.
-
-        Cost: O(rows · columns) for each batch row and head the mask tells apart.
-        """
-        block = self.block(rows, columns, device)
-        return self.look(block).expand(-1, -1, block.i.shape[2], block.j.shape[3])
-
-    @final
-    def verdict(self, rows: range, columns: range) -> Verdict:
-        """Judge a whole block, over all batch rows and heads.
-
-        ``ALL`` where the tile is True everywhere, ``NONE`` where nowhere (or the block is empty),
-        else ``MIXED``.
-
-        Args:
-            rows: absolute query positions.
-            columns: absolute key positions.
-
-        Returns:
-            The exact verdict.
-
-        Cost: integer arithmetic for the named masks; a tile only where logic leaves it open.
-            Tensors inside are read once (an accelerator waits then).
-        """
-        if not rows or not columns:
-            return Verdict.NONE
-        if rows.step != 1 or columns.step != 1:
-            return self.measured(rows, columns)
-        return self.settle(rows, columns)
-
-    @final
     def bind(
         self,
         *,
@@ -121,7 +66,7 @@ class Mask(Node):
         keys: int,
         batch: int,
         heads: int,
-        query_start: int | Tensor | None,
+        query_start: int | Int[Tensor, "..."] | None,
         key_start: int = 0,
     ) -> "Mask":
         """Check the whole tree against one call and make it ready for ``tile``.
@@ -157,10 +102,196 @@ class Mask(Node):
             raise MaskError(gathered(summary, list(dict.fromkeys(faults))))
         return self.resolved(call)
 
+    @final
+    def select(
+        self,
+        *,
+        batch: int | None = None,
+        rows: Int[Tensor, "rows"] | None = None,
+        columns: Int[Tensor, "columns"] | None = None,
+    ) -> "Mask":
+        """See the same mask at one batch row, or at chosen positions.
+
+        ``selected(i, j) = mask(batch, rows[i], columns[j])``
+
+        Args:
+            batch: the batch row; None keeps all.
+            rows: query positions that count as 0, 1, 2, … from now on; None keeps all.
+            columns: key positions, likewise.
+
+        Returns:
+            The mask for what was chosen. Positions that follow each other keep quick verdicts, and
+            a mask that only asks for distances stays itself.
+
+        Raises:
+            MaskError: if rows or columns are no positions, or there is no such batch row.
+
+        Cost: O(rows + columns); reads them (an accelerator waits).
+        """
+        return self.selected(Selection.of(batch, rows, columns))
+
+    @final
+    def to_dense(
+        self,
+        *,
+        queries: int,
+        keys: int,
+        batch: int = 1,
+        heads: int = 1,
+        query_start: int | Int[Tensor, "..."] | None = None,
+    ) -> Bool[Tensor, "#batch #heads queries keys"]:
+        """Form the whole n×m answer. Quadratic: memory and time grow with n · m.
+
+        Args:
+            queries: n.
+            keys: m.
+            batch: batch rows of the call.
+            heads: heads of the call.
+            query_start: absolute position of query 0, one for all or (batch,).
+
+        Returns:
+            True = may look, as ``scaled_dot_product_attention`` takes it.
+
+        Raises:
+            MaskError: if the mask does not fit the sizes.
+
+        Cost: O(n · m) for each batch row and head the mask tells apart; ``tile`` gives any part.
+        """
+        bound = self.bind(
+            queries=queries, keys=keys, batch=batch, heads=heads, query_start=query_start
+        )
+        if not isinstance(query_start, Tensor):
+            first = query_start or 0
+            return bound.tile(range(first, first + queries), range(keys))
+        index = torch.arange(queries, device=query_start.device)
+        rows = query_start.to(torch.int64).reshape(-1, 1) + index
+        return bound.tile(rows, range(keys))
+
+    @final
+    def to_mask_mod(self) -> MaskPredicate:
+        """Write the mask as FlexAttention's ``mask_mod``, by absolute position.
+
+        Returns:
+            A function of (b, h, q_idx, kv_idx), one number each, True = may look.
+        """
+
+        def mask_mod(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+            return self.predicate(b, h, q_idx, kv_idx)
+
+        return mask_mod
+
+    @final
+    def to_block_mask(
+        self,
+        *,
+        queries: int,
+        keys: int,
+        batch: int | None = None,
+        heads: int | None = None,
+        query_start: int | Int[Tensor, "..."] = 0,
+        device: torch.device | str = "cpu",
+    ) -> "BlockMask":
+        """Write the mask as FlexAttention's ``BlockMask``. Quadratic while it is made.
+
+        Args:
+            queries: n.
+            keys: m.
+            batch: batch rows; None is as many as the mask tells apart.
+            heads: heads, likewise.
+            query_start: absolute position of query 0, one for all or (batch,).
+            device: where FlexAttention will run.
+
+        Returns:
+            The block mask; its query index 0 is position ``query_start``.
+
+        Raises:
+            MaskError: if the mask does not fit the sizes.
+
+        Cost: O(n · m) memory while FlexAttention makes it, O(blocks) kept.
+        """
+        from clearhead.masks.flex import block_mask
+
+        return block_mask(
+            self,
+            queries=queries,
+            keys=keys,
+            batch=self.batch_rows if batch is None else batch,
+            heads=self.head_count if heads is None else heads,
+            query_start=query_start,
+            device=device,
+        )
+
+    @staticmethod
+    def from_tensor(
+        allowed: Bool[Tensor, "*batch_heads n m"], *, query_start: int | None = None
+    ) -> "Mask":
+        """Take a mask that was already written out.
+
+        ``mask(b, h, i, j) = allowed[b, h, i - query_start, j]``
+
+        Args:
+            allowed: (n, m), (heads, n, m) or (batch, heads, n, m) of bool, True = may look; an axis
+                of size 1 stands for all. It is not copied: do not write into it afterwards.
+            query_start: absolute position of row 0; None is the call's first query. Column 0 is the
+                call's first key.
+
+        Returns:
+            The mask.
+
+        Raises:
+            MaskError: if ``allowed`` is no bool tensor of such a shape.
+
+        Cost: the tensor was quadratic already; nothing more is kept.
+        """
+        from clearhead.masks.tensor import tensor_mask
+
+        return tensor_mask(allowed, query_start=query_start)
+
+    @staticmethod
+    def from_mask_mod(
+        fn: MaskPredicate, *, batch: int | None = None, heads: int | None = None
+    ) -> "Mask":
+        """Take FlexAttention's ``mask_mod``.
+
+        ``mask(b, h, i, j) = fn(b, h, i, j)``
+
+        Args:
+            fn: answers for one batch row, head, absolute query and key position with a bool tensor.
+            batch: batch rows ``fn`` tells apart: None is every one of the call, 1 is none.
+            heads: heads, likewise.
+
+        Returns:
+            The mask. ``fn`` is evaluated a tile at a time, through ``torch.vmap``.
+
+        Cost: a tile of ``fn``, for every verdict too.
+        """
+        from clearhead.masks.flex import MaskMod
+
+        return MaskMod(fn, batch=batch, heads=heads)
+
+    # ------------------------------------------------------------------- what a kind may refine
+
     def resolved(self, call: Call) -> "Mask":
         """Fill in what the call decides; asked when nothing is at fault."""
         del call
         return self
+
+    def of_batch(self, row: int) -> "Mask":
+        """See one batch row; asked only where the mask tells batch rows apart."""
+        from clearhead.masks.selection import Selected
+
+        return Selected(self, Selection(row, Axis(), Axis()))
+
+    def moved(self, rows: range, columns: range) -> "Mask | None":
+        """See runs of positions as 0, 1, 2, …, or None where the kind knows no short way."""
+        del rows, columns
+        return None
+
+    def selected(self, selection: Selection) -> "Mask":
+        """See chosen positions."""
+        from clearhead.masks.selection import Selected
+
+        return Selected.of(self, selection)
 
     def to(self, device: torch.device | str) -> "Mask":
         """Move the tensors inside; a mask without any stays as it is."""

@@ -1,21 +1,24 @@
 """What one kind of mask writes: its predicate, and what it knows about itself.
 
-Only ``predicate`` and ``positional`` are needed. All else has a default that is right; a kind
-refines it where it knows something quicker.
+Only ``predicate``, ``positional`` and ``__repr__`` are needed. All else has a default that is
+right; a kind refines it where it knows something quicker.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import final
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from clearhead.masks.places import Block, Call
 
-__all__ = ["Node", "Verdict"]
+__all__ = ["MaskPredicate", "Node", "Verdict"]
+
+# FlexAttention's mask_mod: batch row, head, query position and key position, one number each.
+MaskPredicate = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 class Verdict(StrEnum):
@@ -27,7 +30,9 @@ class Verdict(StrEnum):
 
 
 class Node(ABC):
-    """One node of a mask's tree; people meet it as ``Mask``."""
+    """One node of a mask's tree, as far as it is asked and answers; people meet it as ``Mask``."""
+
+    # ------------------------------------------------------------- what a kind of mask must write
 
     @abstractmethod
     def predicate(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
@@ -41,14 +46,69 @@ class Node(ABC):
 
         Returns:
             True where i may look at j, of the broadcast shape, or with axes of size 1 where the
-            answer does not depend on them. Never an error for a position outside what the mask
-            knows: there it is False.
+            answer does not depend on them. What a mask has no entry for is False, never an error.
         """
 
     @property
     @abstractmethod
     def positional(self) -> bool:
         """Does the answer depend on where the query stands?"""
+
+    # ------------------------------------------------------------------------ what it is asked
+
+    @final
+    def tile(
+        self,
+        rows: range | Int[Tensor, "rows"] | Int[Tensor, "#batch rows"],
+        columns: range | Int[Tensor, "columns"],
+        *,
+        device: torch.device | str | None = None,
+    ) -> Bool[Tensor, "#batch #heads rows columns"]:
+        """Answer for one tile.
+
+        ``tile[b, h, r, c] = mask(b, h, rows[r], columns[c])``
+
+        Args:
+            rows: absolute query positions, one list for all batch rows or one each.
+            columns: absolute key positions.
+            device: where ranges are laid out; where the mask's own tensors are, if not given.
+
+        Returns:
+            True = may look. The batch or heads axis is 1 where the mask does not depend on it. It
+            may be a view whose memory repeats: do not write into it.
+
+        Raises:
+            MaskError: if rows or columns are no positions.
+
+        Cost: O(rows · columns) for each batch row and head the mask tells apart.
+        """
+        block = self.block(rows, columns, device)
+        return self.look(block).expand(-1, -1, block.i.shape[2], block.j.shape[3])
+
+    @final
+    def verdict(self, rows: range, columns: range) -> Verdict:
+        """Judge a whole block, over all batch rows and heads.
+
+        ``ALL`` where the tile is True everywhere, ``NONE`` where nowhere (or the block is empty),
+        else ``MIXED``.
+
+        Args:
+            rows: absolute query positions.
+            columns: absolute key positions.
+
+        Returns:
+            The exact verdict.
+
+        Cost: integer arithmetic for the named masks; a tile only where logic leaves it open.
+            Tensors inside are read once (an accelerator waits then).
+        """
+        if not rows or not columns:
+            return Verdict.NONE
+        if rows.step != 1 or columns.step != 1:
+            return self.measured(rows, columns)
+        return self.settle(rows, columns)
+
+    # ------------------------------------------------------------------- what a kind may refine
 
     @property
     def parts(self) -> Sequence["Node"]:
@@ -84,8 +144,10 @@ class Node(ABC):
         return self.measured(rows, columns)
 
     def faults(self, call: Call) -> list[str]:
-        """Say what does not fit the call, one line a fault."""
+        """Say what does not fit the call, one line a fault, without reading tensors."""
         return [fault for part in self.parts for fault in part.faults(call)]
+
+    # ------------------------------------------------------------------------ what follows from it
 
     @final
     def measured(self, rows: range, columns: range) -> Verdict:
@@ -126,10 +188,7 @@ class Node(ABC):
         """Say which leaves ask where the queries stand, if the call does not tell."""
         if call.query_start is not None or call.queries == call.keys or not self.positional:
             return []
-        asking = [repr(leaf) for leaf in self.leaves() if leaf.positional]
-        return [
-            f"{' and '.join(dict.fromkeys(asking))}: expected query_start=, because "
-            f"{call.queries} queries can stand at several places among {call.keys} keys, got None; "
-            f"give the absolute position of the first query (keys - queries where the queries are "
-            f"the last tokens, 0 where they are the first)"
-        ]
+        asking = dict.fromkeys(repr(leaf) for leaf in self.leaves() if leaf.positional)
+        several = f"{call.queries} queries can stand at several places among {call.keys} keys"
+        what = "the position of the first query: keys - queries where they are the last tokens"
+        return [f"{', '.join(asking)}: expected query_start=, because {several}; give {what}"]
