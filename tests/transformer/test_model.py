@@ -1,0 +1,368 @@
+"""Our decoder against transformers' Llama, its laws, and the strictness of its loading."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from clearhead.errors import CheckpointError, InputError
+from clearhead.pipeline.tap import Site, Tap, tapping
+from clearhead.transformer.config import TransformerConfig
+from clearhead.transformer.model import Transformer
+
+EPS32 = 2.0**-23
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 500.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
+VARIANTS = {
+    "grouped heads": {},
+    "one key head": {"num_key_value_heads": 1},
+    "tied embeddings": {"tie_word_embeddings": True},
+    "biases": {"attention_bias": True, "mlp_bias": True},
+    "llama3 positions": {"rope_parameters": LLAMA3},
+    "linear positions": {"rope_parameters": {"rope_type": "linear", "factor": 4.0}},
+    "wide heads": {"head_dim": 12},
+}
+
+
+def make(**settings: object) -> torch.nn.Module:
+    """A small random Llama of transformers; every bias and norm weight is random too."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    sizes = {
+        "vocab_size": 99,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 64,
+        "attn_implementation": "sdpa",
+    }
+    model = LlamaForCausalLM(LlamaConfig(**{**sizes, **settings})).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    return model
+
+
+@pytest.fixture(params=VARIANTS)
+def theirs(request, seeded_weights):
+    return make(**VARIANTS[request.param])
+
+
+@pytest.fixture
+def folder(theirs, tmp_path):
+    theirs.save_pretrained(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def plain_folder(seeded_weights, tmp_path):
+    """A grouped-heads Llama without anything special."""
+    make().save_pretrained(tmp_path)
+    return tmp_path
+
+
+def some_ids(generator: torch.Generator, *shape: int) -> torch.Tensor:
+    return torch.randint(0, 99, shape, generator=generator)
+
+
+# ------------------------------------------------------------------- against the released models
+
+
+@torch.no_grad()
+def test_logits_are_bit_for_bit_those_of_transformers(theirs, folder, generator):
+    ids = some_ids(generator, 2, 33)
+    ours = Transformer.from_folder(folder)
+    assert torch.equal(ours(ids).logits, theirs(ids).logits)
+
+
+@torch.no_grad()
+def test_float64_logits_equal_those_of_transformers(theirs, folder, generator):
+    ids = some_ids(generator, 2, 33)
+    ours = Transformer.from_folder(folder, dtype=torch.float64)
+    expected = theirs.double()(ids).logits
+    assert (ours(ids).logits - expected).abs().max() <= 1e-10
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padded_logits_equal_those_of_transformers(side, dtype, theirs, folder, generator):
+    ids, real = some_ids(generator, 3, 21), torch.ones(3, 21, dtype=torch.int64)
+    for row, pads in enumerate((0, 4, 20)):
+        real[row, slice(0, pads) if side == "left" else slice(21 - pads, 21)] = 0
+    positions = (real.cumsum(-1) - 1).clamp(min=0)
+    truth = theirs.double()(ids, attention_mask=real, position_ids=positions).logits
+    expected = theirs.to(dtype)(ids, attention_mask=real, position_ids=positions).logits
+    got = Transformer.from_folder(folder, dtype=dtype)(ids, attention_mask=real).logits
+    for row in range(3):
+        kept = real[row].bool()
+        error, usual = (
+            (logits[row, kept] - truth[row, kept]).abs().max() for logits in (got, expected)
+        )
+        rounding = 2 * EPS32 * truth[row, kept].abs().max() if dtype == torch.float32 else 1e-10
+        assert error <= 1.5 * usual + rounding
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_sixteen_bit_logits_are_bit_for_bit_those_of_transformers(dtype, plain_folder, generator):
+    from transformers import LlamaForCausalLM
+
+    ids = some_ids(generator, 2, 33)
+    theirs = LlamaForCausalLM.from_pretrained(plain_folder, dtype=dtype)
+    ours = Transformer.from_folder(plain_folder, dtype=dtype)
+    assert torch.equal(ours(ids).logits, theirs(ids).logits)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("keep", [0, 1, 3, 99, torch.tensor([4, 0]), torch.tensor([-1])])
+def test_kept_logits_are_those_of_transformers(keep, plain_folder, generator):
+    from transformers import LlamaForCausalLM
+
+    ids = some_ids(generator, 2, 5)
+    theirs = LlamaForCausalLM.from_pretrained(plain_folder)(ids, logits_to_keep=keep).logits
+    ours = Transformer.from_folder(plain_folder)(ids, logits_to_keep=keep).logits
+    assert torch.equal(ours, theirs)
+
+
+# ------------------------------------------------------------------------------------------ laws
+
+
+@torch.no_grad()
+def test_a_later_token_never_reaches_an_earlier_one(plain_folder, generator):
+    model, ids = Transformer.from_folder(plain_folder), some_ids(generator, 2, 40)
+    changed = ids.clone()
+    changed[:, 29:] = (changed[:, 29:] + 1) % 99
+    before, after = model(ids).logits, model(changed).logits
+    assert torch.equal(before[:, :29], after[:, :29])
+    assert not torch.equal(before[:, 29:], after[:, 29:])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_what_stands_in_the_padding_changes_nothing(side, plain_folder, generator):
+    model, ids = Transformer.from_folder(plain_folder), some_ids(generator, 2, 20)
+    real = torch.ones(2, 20, dtype=torch.bool)
+    real[1, slice(0, 6) if side == "left" else slice(14, 20)] = False
+    other = torch.where(real, ids, (ids + 1) % 99)
+    before, after = (model(i, attention_mask=real).logits for i in (ids, other))
+    assert torch.equal(before[real], after[real])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_amount_changes_nothing(side, plain_folder, generator):
+    model = Transformer.from_folder(plain_folder, dtype=torch.float64)
+    ids = some_ids(generator, 1, 9)
+    alone = model(ids).logits
+    for pads in (1, 7, 40):
+        filling, ones = some_ids(generator, 1, pads), torch.ones(1, 9, dtype=torch.int64)
+        order = slice(None, None, 1 if side == "left" else -1)
+        padded = torch.cat((filling, ids)[order], dim=1)
+        mask = torch.cat((torch.zeros_like(filling), ones)[order], dim=1)
+        got = model(padded, attention_mask=mask).logits[mask.bool()]
+        # Norms and angles round to float32 inside: equal up to rare last bits of those.
+        assert (got - alone[0]).abs().max() <= 1e-10
+
+
+@torch.no_grad()
+def test_a_mask_of_ones_is_no_mask(plain_folder, generator):
+    model, ids = Transformer.from_folder(plain_folder), some_ids(generator, 2, 20)
+    ones = torch.ones_like(ids)
+    assert torch.equal(model(ids).logits, model(ids, attention_mask=ones).logits)
+
+
+def test_gradients_reach_every_weight(plain_folder, generator):
+    model = Transformer.from_folder(plain_folder)
+    model(some_ids(generator, 2, 8)).logits.square().mean().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+    assert all(p.grad.any() for name, p in model.named_parameters() if "embedding" not in name)
+
+
+# --------------------------------------------------------------------------------------- the tap
+
+
+class Names(Tap):
+    """Notes which site sends what."""
+
+    def __init__(self) -> None:
+        self.sites: list[Site] = []
+
+    def visit(self, site: Site, quantity: str, value: torch.Tensor) -> torch.Tensor:
+        if quantity == "query":
+            self.sites.append(site)
+        return value
+
+
+@torch.no_grad()
+def test_the_tap_sees_every_site_in_order_and_changes_no_bit(plain_folder, generator):
+    model, ids, names = Transformer.from_folder(plain_folder), some_ids(generator, 2, 8), Names()
+    with tapping(names):
+        traced = model(ids).logits
+    assert torch.equal(traced, model(ids).logits)
+    assert tuple(names.sites) == model.sites()
+    assert model.sites() == tuple(Site(i, "self", f"layers.{i}.attention") for i in range(3))
+    for site in model.sites():
+        weight, bias = model.output_projection(site)
+        assert weight is model.get_submodule(site.name).to_output.weight
+        assert bias is None
+
+
+def test_a_site_of_another_model_is_refused(plain_folder):
+    model, site = Transformer.from_folder(plain_folder), Site(3, "self", "layers.3.attention")
+    with pytest.raises(InputError) as caught:
+        model.output_projection(site)
+    assert str(caught.value) == f"site must be one of this model's 3 sites, got {site}"
+
+
+# -------------------------------------------------------------------------------------- bad input
+
+
+def tiny(**changed: object) -> Transformer:
+    sizes = {"vocabulary_size": 9, "context_length": 8, "d_model": 4, "d_ff": 4, "layers": 1}
+    heads = {"heads": 1, "kv_heads": 1, "d_k": 4, "d_v": 4}
+    return Transformer(TransformerConfig(**{**sizes, **heads, **changed}))
+
+
+def test_ids_and_mask_that_do_not_fit_are_refused_together():
+    with pytest.raises(InputError) as caught:
+        tiny()(torch.tensor([[1, 9, -1]]), attention_mask=torch.ones(1, 2, dtype=torch.int64))
+    assert str(caught.value) == (
+        "the model cannot read this, 2 faults:\n"
+        "  - attention_mask must have the shape of ids (1, 3), got (1, 2)\n"
+        "  - ids must lie in 0 … 8, got -1 … 9"
+    )
+
+
+def test_ids_without_a_batch_axis_are_refused():
+    with pytest.raises(InputError) as caught:
+        tiny()(torch.tensor([1, 2]))
+    assert str(caught.value) == "the model cannot read this: ids must be (batch, n), got shape (2,)"
+
+
+def test_a_negative_number_of_positions_is_refused():
+    with pytest.raises(InputError) as caught:
+        tiny()(torch.tensor([[1, 2]]), logits_to_keep=-1)
+    assert str(caught.value) == (
+        "logits_to_keep must be 0 (all) or how many last positions, got -1"
+    )
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0)])
+def test_no_ids_give_no_logits(shape):
+    assert tiny()(torch.zeros(shape, dtype=torch.int64)).logits.shape == (*shape, 9)
+
+
+# ---------------------------------------------------------------------------------------- loading
+
+
+def rewrite(folder, **changes):
+    """Change, add or (with None) drop tensors of a checkpoint; dots of a name are written __."""
+    file = folder / "model.safetensors"
+    tensors = load_file(file)
+    for name, tensor in changes.items():
+        tensors[name.replace("__", ".")] = tensor
+    save_file({name: tensor for name, tensor in tensors.items() if tensor is not None}, file)
+    return file
+
+
+def test_every_wrong_tensor_is_listed(plain_folder):
+    file = rewrite(
+        plain_folder,
+        lm_head__weight=None,
+        model__layers__1__self_attn__q_proj__weight=None,
+        model__layers__3__mlp__up_proj__weight=torch.zeros(2),
+        model__layers__2__self_attn__k_proj__weight=torch.zeros(16, 31),
+        model__norm__weight=torch.zeros(32, dtype=torch.int8),
+        score__weight=torch.zeros(1),
+    )
+    with pytest.raises(CheckpointError) as caught:
+        Transformer.from_folder(plain_folder)
+    assert str(caught.value) == (
+        f"{file} does not fit its config.json, 6 faults:\n"
+        "  - missing model.layers.1.self_attn.q_proj.weight (32, 32)\n"
+        "  - missing lm_head.weight (99, 32)\n"
+        "  - unexpected model.layers.3.mlp.up_proj.weight\n"
+        "  - unexpected score.weight\n"
+        "  - model.layers.2.self_attn.k_proj.weight has shape (16, 31), expected (16, 32)\n"
+        "  - model.norm.weight holds I8, expected floating-point numbers"
+    )
+
+
+@torch.no_grad()
+def test_tied_embeddings_are_one_tensor_and_checked(seeded_weights, generator, tmp_path):
+    theirs = make(tie_word_embeddings=True)
+    theirs.save_pretrained(tmp_path)
+    model = Transformer.from_folder(tmp_path)
+    assert model.to_logits.weight is model.token_embedding.weight
+    expected = model(ids := some_ids(generator, 1, 9)).logits
+
+    rewrite(tmp_path, lm_head__weight=theirs.lm_head.weight.clone())
+    assert torch.equal(Transformer.from_folder(tmp_path)(ids).logits, expected)
+
+    file = rewrite(tmp_path, lm_head__weight=theirs.lm_head.weight + 1)
+    with pytest.raises(CheckpointError) as caught:
+        Transformer.from_folder(tmp_path)
+    assert str(caught.value) == (
+        f"{file} does not fit its config.json: lm_head.weight differs from "
+        "model.embed_tokens.weight, though the config ties them"
+    )
+
+
+def test_a_loaded_model_is_ready_and_holds_no_leftover(plain_folder):
+    model = Transformer.from_folder(str(plain_folder), dtype=torch.bfloat16)
+    assert not model.training
+    assert {(p.dtype, p.device.type) for p in model.parameters()} == {(torch.bfloat16, "cpu")}
+    assert not list(model.buffers())
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("{", "cannot be read as JSON"),
+        ("[1]", "must hold an object, got list"),
+        ("[" * 100_000, "cannot be read as JSON"),
+    ],
+)
+def test_a_damaged_config_is_refused(text, cause, tmp_path):
+    file = tmp_path / "config.json"
+    file.write_text(text)
+    with pytest.raises(CheckpointError) as caught:
+        Transformer.from_folder(tmp_path)
+    assert str(caught.value).startswith(f"{file} {cause}")
+
+
+def test_a_missing_file_is_named(plain_folder):
+    for name in ("model.safetensors", "config.json"):
+        (plain_folder / name).unlink()
+        with pytest.raises(CheckpointError) as caught:
+            Transformer.from_folder(plain_folder)
+        assert str(caught.value).startswith(f"{plain_folder / name} cannot be read")
+
+
+def test_a_truncated_file_is_refused(plain_folder):
+    file = plain_folder / "model.safetensors"
+    whole = file.read_bytes()
+    for length in (0, 7, 100, len(whole) - 1):
+        file.write_bytes(whole[:length])
+        with pytest.raises(CheckpointError) as caught:
+            Transformer.from_folder(plain_folder)
+        assert str(caught.value).startswith(f"{file} cannot be read as safetensors: ")
+
+
+def test_a_config_that_is_refused_stops_the_loading(plain_folder):
+    file = plain_folder / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "hidden_act": "gelu"}))
+    with pytest.raises(CheckpointError) as caught:
+        Transformer.from_folder(plain_folder)
+    assert str(caught.value) == (
+        "the config of this llama model: hidden_act is 'gelu', only 'silu' is known"
+    )
