@@ -51,12 +51,14 @@ $(BIN)/python:
 	  { echo "clearhead needs Python 3.11 or newer; say which: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(PYTHON) -m venv --clear $(VENV)
 
+# --no-compile: Python compiles the few files it uses itself; compiling all of them takes longer than
+# installing them.
 $(READY_TO_RUN): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing into $(VENV) (a minute or two, once) …"
-	@$(BIN)/python -m pip install -c constraints.txt -e .
+	@$(BIN)/python -m pip install --no-compile -c constraints.txt -e .
 	@touch $@
 
 $(READY_TO_TEST): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing into $(VENV) what running and testing need (a minute or two, once) …"
-	@$(BIN)/python -m pip install -c constraints.txt -e '.[test]'
+	@$(BIN)/python -m pip install --no-compile -c constraints.txt -e '.[test]'
 	@touch $(READY_TO_RUN) $@
