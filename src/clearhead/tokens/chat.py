@@ -1,30 +1,12 @@
 """Chat templates: messages written out the way a chat model was taught to read them."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, NoReturn, cast
-
-from jinja2 import TemplateError, nodes
-from jinja2.ext import Extension, loopcontrols
-from jinja2.parser import Parser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from typing import Any, cast
 
 from clearhead.errors import TokenError, gathered
 
 __all__ = ["ChatTemplate", "default_template"]
-
-# What running somebody's template on somebody's messages may raise.
-_TEMPLATE_FAULTS = (
-    TemplateError,
-    TypeError,
-    ValueError,
-    LookupError,
-    ArithmeticError,
-    AttributeError,
-    RecursionError,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +37,12 @@ class ChatTemplate:
             TokenError: messages of a wrong form, or a template that fails or refuses them.
         """
         _check(messages)
-        try:
-            return (
-                _environment()
-                .from_string(self.source)
-                .render(
-                    messages=[dict(_mapping(message)) for message in messages],
-                    add_generation_prompt=True,
-                    **self.special_tokens,
-                )
-            )
-        except _TEMPLATE_FAULTS as fault:
-            reason = " ".join(str(fault).split()) or type(fault).__name__
-            raise TokenError(f"the model's chat template refused the messages: {reason}") from fault
+        # Most runs write out no chat, and the language of templates takes a while to import.
+        from clearhead.tokens.template import run_template  # noqa: PLC0415
+
+        copies = [dict(_mapping(message)) for message in messages]
+        variables = {"messages": copies, "add_generation_prompt": True, **self.special_tokens}
+        return run_template(self.source, variables)
 
 
 def default_template(entry: object) -> str | None:
@@ -101,37 +76,3 @@ def _check(messages: Sequence[object]) -> None:
     ]
     if faults:
         raise TokenError(gathered("messages", faults))
-
-
-def _environment() -> ImmutableSandboxedEnvironment:
-    """The environment chat templates are written for: block lines leave no blank lines behind."""
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, _Generation]
-    )
-    environment.filters["tojson"] = _to_json
-    environment.globals["raise_exception"] = _refuse  # pyright: ignore[reportArgumentType]
-    environment.globals["strftime_now"] = _now  # pyright: ignore[reportArgumentType]
-    return environment
-
-
-class _Generation(Extension):
-    """``{% generation %}`` marks the answer for training; here it is only text."""
-
-    tags = {"generation"}  # noqa: RUF012  (the name and form that Jinja reads)
-
-    def parse(self, parser: Parser) -> list[nodes.Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
-def _to_json(value: object, indent: int | None = None) -> str:
-    """JSON as models were shown it: not escaped for HTML, as Jinja's own filter would do."""
-    return json.dumps(value, ensure_ascii=False, indent=indent)
-
-
-def _now(pattern: str) -> str:
-    return datetime.now().astimezone().strftime(pattern)
-
-
-def _refuse(reason: str) -> NoReturn:
-    raise TemplateError(reason)
