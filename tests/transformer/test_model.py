@@ -1,6 +1,8 @@
 """Our decoder against transformers' Llama, its laws, and the strictness of its loading."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -322,6 +324,16 @@ def test_a_loaded_model_is_ready_and_holds_no_leftover(plain_folder):
     assert not model.training
     assert {(p.dtype, p.device.type) for p in model.parameters()} == {(torch.bfloat16, "cpu")}
     assert not list(model.buffers())
+
+
+def test_loading_draws_no_numbers_and_imports_no_compiler(plain_folder):
+    code = (
+        "import sys; from clearhead.transformer.model import Transformer; "
+        f"Transformer.from_folder({str(plain_folder)!r}); "
+        "print('torch._dynamo' in sys.modules, 'transformers' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
 
 
 @pytest.mark.parametrize(

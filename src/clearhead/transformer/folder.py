@@ -4,20 +4,43 @@ One of the few files that let in unknown types: safetensors has none.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from clearhead.errors import CheckpointError, gathered
 
-__all__ = ["read_config", "read_weights"]
+__all__ = ["Undrawn", "read_config", "read_weights"]
 
 _open = cast("Any", safe_open)
 _FLOATING = ("F64", "F32", "F16", "BF16")
+
+
+class Undrawn(TorchFunctionMode):
+    """Inside, a new module has parameters of the right shape, but no numbers are drawn for them.
+
+    Together with the meta device, a model whose weights come from a file is built at once. (On that
+    device alone, the first random number would import PyTorch's compiler, which takes seconds.)
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Collection[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Leave a tensor as it is where a function of ``torch.nn.init`` would fill it."""
+        del types
+        kwargs = kwargs or {}
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        return func(*args, **kwargs)
 
 
 def read_config(file: Path) -> dict[str, object]:

@@ -23,7 +23,7 @@ from clearhead.positions.rotary import Phases, RotaryEmbedding
 from clearhead.transformer.config import TransformerConfig, from_hugging_face
 from clearhead.transformer.families import FAMILIES
 from clearhead.transformer.families.family import Family
-from clearhead.transformer.folder import read_config, read_weights
+from clearhead.transformer.folder import Undrawn, read_config, read_weights
 from clearhead.transformer.layers import FeedForward, MultiHeadAttention, RMSNorm
 
 __all__ = ["DecoderLayer", "Transformer", "TransformerOutput"]
@@ -185,8 +185,7 @@ class Transformer(nn.Module):
         """
         folder = Path(folder)
         keys = read_config(folder / "config.json")
-        # On the meta device a model has shapes but no numbers: none are drawn to be thrown away.
-        with torch.device("meta"):
+        with torch.device("meta"), Undrawn():
             model = cls(from_hugging_face(keys))
         family = FAMILIES[str(keys["model_type"])]
         model._assign(folder / "model.safetensors", family, dtype, device)
