@@ -179,7 +179,8 @@ class And(_Several):
         low, high = rows.start - columns.stop + 1, rows.stop - 1 - columns.start
         for part in mixed:
             if part.band is None:
-                return And(tuple(mixed)).measured(rows, columns)
+                some = And(tuple(mixed)).some(rows, columns)
+                return Verdict.MIXED if some else Verdict.NONE
             low, high = max(low, part.band[0]), min(high, part.band[1])
         return Verdict.MIXED if low <= high else Verdict.NONE
 
@@ -217,7 +218,8 @@ class Or(_Several):
                 mixed.append(part)
         if len(mixed) <= 1:
             return Verdict.MIXED if mixed else Verdict.NONE
-        return Or(tuple(mixed)).measured(rows, columns)
+        # None of these is empty, so all that is open is whether they leave any gap.
+        return Verdict.ALL if Or(tuple(mixed)).every(rows, columns) else Verdict.MIXED
 
 
 @final

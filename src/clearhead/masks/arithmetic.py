@@ -74,9 +74,9 @@ class SlidingWindow(Mask):
         return 1 - self.width, self.width - 1
 
     def predicate(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        """Compare the distance."""
+        """Compare positions with both ends of the window: sums are made of few, not of pairs."""
         del b, h
-        return (i - j).abs() < self.width
+        return (j > i - self.width) & (j < i + self.width)
 
     def settle(self, rows: range, columns: range) -> Verdict:
         """Judge by the smallest and the largest ``i - j``, between which each one occurs."""
@@ -121,9 +121,9 @@ class PrefixLM(Mask):
         return None if isinstance(self.prefix, int) else self.prefix.device
 
     def predicate(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        """Compare positions, with each other and with the prefix."""
+        """Compare with the last position seen: the query's own, or the end of the prefix."""
         del h
-        return (j <= i) | (j < _of_row(self.prefix, b))
+        return j <= i.clamp(min=_of_row(self.prefix, b) - 1)
 
     def settle(self, rows: range, columns: range) -> Verdict:
         """Judge by the shortest and the longest prefix."""

@@ -1,21 +1,27 @@
 """FlexAttention: its ``mask_mod`` as a mask, and a mask as its ``BlockMask``."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast, final
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, create_mask
 
 from clearhead.errors import MaskError
 from clearhead.masks.chosen import Selection
 from clearhead.masks.mask import Mask
-from clearhead.masks.node import MaskPredicate
-from clearhead.masks.places import Call, written
+from clearhead.masks.node import MaskPredicate, Verdict
+from clearhead.masks.places import Block, Call, written
 from clearhead.masks.selection import Selected
 
 __all__ = ["MaskMod", "block_mask"]
+
+_REMEMBERED = 65_536  # verdicts a function's mask keeps: all blocks of 256 at 65,536 tokens
+
+
+def _nothing() -> dict[tuple[object, ...], Verdict]:
+    return {}
 
 
 @final
@@ -27,11 +33,14 @@ class MaskMod(Mask):
         fn: the function.
         batch: batch rows it tells apart; None until a call says how many there are.
         heads: heads it tells apart, likewise.
+        judged: verdicts so far, shared by the copies that calls make: the function is asked once
+            for a block, however many layers ask.
     """
 
     fn: MaskPredicate
     batch: int | None = None
     heads: int | None = None
+    judged: dict[tuple[object, ...], Verdict] = field(default_factory=_nothing, repr=False)
 
     def __repr__(self) -> str:
         return f"Mask.from_mask_mod({getattr(self.fn, '__name__', type(self.fn).__name__)})"
@@ -63,18 +72,36 @@ class MaskMod(Mask):
         """Ask the function, through ``torch.vmap`` where many pairs are asked at once."""
         if j.dim() == 0:
             return self._answer(b, h, i, j)
-        batch, rows, columns = max(b.shape[0], i.shape[0]), i.shape[2], j.shape[3]
-        if i.shape[0] == 0:
-            batch = 0
-        if 0 in (batch, h.shape[1], rows, columns):
-            return torch.zeros(batch, h.shape[1], rows, columns, dtype=torch.bool, device=j.device)
-        b, h, j = b.expand(batch, 1, 1, 1).reshape(-1), h.reshape(-1), j.reshape(-1)
-        i = i.expand(batch, 1, rows, 1).reshape(batch, rows)
+        batch = b.shape[0] if i.shape[0] == 1 else i.shape[0]
+        rows, columns = i.expand(batch, 1, -1, 1).reshape(batch, -1), j.reshape(-1)
 
         def at(x: Tensor, y: Tensor, row: Tensor, column: Tensor) -> Tensor:
-            return self._answer(b[x], h[y], i[x, row], j[column])
+            return self._answer(x, y, rows[x, row], columns[column])
 
-        return create_mask(at, batch, h.shape[0], rows, columns, device=j.device)
+        sizes = (batch, h.shape[1], i.shape[2], j.shape[3])
+        return _evaluated(at, sizes, j.device)
+
+    def look(self, block: Block) -> Bool[Tensor, "#batch #heads #rows #columns"]:
+        """Count positions, where they are ranges: that is quicker than to look them up."""
+        rows, columns = block.rows, block.columns
+        if isinstance(rows, Tensor) or isinstance(columns, Tensor):
+            return self.predicate(block.b, block.h, block.i, block.j)
+
+        def at(x: Tensor, y: Tensor, row: Tensor, column: Tensor) -> Tensor:
+            i = row * rows.step + rows.start
+            return self._answer(x, y, i, column * columns.step + columns.start)
+
+        sizes = (self.batch_rows, self.head_count, len(rows), len(columns))
+        return _evaluated(at, sizes, block.j.device)
+
+    def settle(self, rows: range, columns: range) -> Verdict:
+        """Remember what was seen: a look takes milliseconds."""
+        block = (self.batch, self.heads, rows, columns)
+        if block not in self.judged:
+            if len(self.judged) >= _REMEMBERED:
+                self.judged.clear()
+            self.judged[block] = self.measured(rows, columns)
+        return self.judged[block]
 
     def _answer(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         answer = cast("object", self.fn(b, h, i, j))
@@ -99,8 +126,9 @@ class MaskMod(Mask):
         """Evaluate it for every batch row and head of the call, where it was told nothing else."""
         batch = call.batch if self.batch is None else self.batch
         heads = call.heads if self.heads is None else self.heads
-        same = (batch, heads) == (self.batch, self.heads)
-        return self if same else MaskMod(self.fn, batch, heads)
+        if (batch, heads) == (self.batch, self.heads):
+            return self
+        return MaskMod(self.fn, batch, heads, self.judged)
 
     def of_batch(self, row: int) -> Mask:
         """Tell it the one batch row."""
@@ -112,6 +140,14 @@ class MaskMod(Mask):
         if self.batch is None and selection.batch is not None:
             mask = MaskMod(_at_row(self.fn, selection.batch), batch=1, heads=self.heads)
         return Selected.of(mask, selection)
+
+
+def _evaluated(
+    at: MaskPredicate, sizes: tuple[int, int, int, int], device: torch.device
+) -> Bool[Tensor, "batch heads rows columns"]:
+    if 0 in sizes:
+        return torch.zeros(sizes, dtype=torch.bool, device=device)
+    return create_mask(at, *sizes, device=device)
 
 
 def _at_row(fn: MaskPredicate, row: int) -> MaskPredicate:

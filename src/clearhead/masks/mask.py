@@ -5,7 +5,6 @@ True means it may. It can be asked for one tile, or for a verdict on a block, so
 are skipped and full ones need no mask; the n×m answer is formed only by ``to_dense``.
 """
 
-# ruff: noqa: PLC0415 -- every kind of mask is a Mask: their files import this one
 from typing import TYPE_CHECKING, final
 
 import torch
@@ -263,7 +262,7 @@ class Mask(Node):
         Returns:
             The mask. ``fn`` is evaluated a tile at a time, through ``torch.vmap``.
 
-        Cost: a tile of ``fn``, for every verdict too.
+        Cost: a tile of ``fn``; a verdict takes one too, once a block: ``fn`` may not change.
         """
         from clearhead.masks.flex import MaskMod
 

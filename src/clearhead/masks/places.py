@@ -172,10 +172,9 @@ class Call:
             One line a fault; nothing is read from a tensor.
         """
         start = self.query_start
-        if isinstance(start, Tensor):
-            if start.is_floating_point() or tuple(start.shape) not in {(), (self.batch,)}:
-                expected = f"an integer or an integer tensor ({self.batch},), one a batch row"
-                return [f"query_start: expected {expected}, got {written(start)}"]
-        elif start is not None and start < 0:
-            return [f"query_start: expected a position of 0 or more, got {start}"]
-        return []
+        if not isinstance(start, Tensor):
+            return []
+        if not start.is_floating_point() and tuple(start.shape) in {(), (self.batch,)}:
+            return []
+        expected = f"an integer or an integer tensor ({self.batch},), one a batch row"
+        return [f"query_start: expected {expected}, got {written(start)}"]

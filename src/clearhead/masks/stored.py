@@ -166,8 +166,9 @@ class Document(Mask):
     def predicate(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         """Compare documents."""
         del h
-        asking = _entry(self.ids, b, i, outside=-1)
-        return (asking == _entry(self.ids, b, j, outside=-1)) & (asking >= 0)
+        asking, asked = (_entry(self.ids, b, at, outside=-1) for at in (i, j))
+        # Padding is written apart on one side, so that one comparison of all pairs is enough.
+        return asking == torch.where(asked < 0, -2, asked)
 
     def settle(self, rows: range, columns: range) -> Verdict:
         """Compare the sets of documents among rows and columns."""
