@@ -23,7 +23,8 @@ from clearhead.pipeline.observe import (
 )
 from clearhead.pipeline.rule import BoundRule, ScoreRule
 from clearhead.pipeline.steps import five_steps
-from clearhead.pipeline.tiles import attend_tiles, empty_rows
+from clearhead.pipeline.tiles import attend_tiles
+from clearhead.pipeline.visibility import empty_rows
 
 __all__ = ["AttentionResult", "Implementation", "attention"]
 
@@ -170,10 +171,15 @@ def attention(
 def _one_rule(rule: ScoreRule | None, parts: ScoreRule) -> ScoreRule:
     if rule is None:
         return parts
-    given = [name for name in ("scale", "softcap", "bias", "mask", "sinks", "query_start")
-             if getattr(parts, name) is not None]
+    given = [
+        name
+        for name in ("scale", "softcap", "bias", "mask", "sinks", "query_start")
+        if getattr(parts, name) is not None
+    ]
     if given:
-        raise InputError(f"give either rule= or its parts, not both: got rule and {', '.join(given)}")
+        raise InputError(
+            f"give either rule= or its parts, not both: got rule and {', '.join(given)}"
+        )
     return rule
 
 
@@ -190,7 +196,9 @@ def _checked(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor,
     """All three with four axes, or one error that lists every mismatch."""
     faults = _rank_faults(query, key, value)
     if not faults:
-        query, key, value = (t.reshape((1,) * (4 - t.ndim) + tuple(t.shape)) for t in (query, key, value))
+        query, key, value = (
+            t.reshape((1,) * (4 - t.ndim) + tuple(t.shape)) for t in (query, key, value)
+        )
         faults = _size_faults(query, key, value)
     if faults:
         shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
@@ -207,7 +215,9 @@ def _rank_faults(query: Tensor, key: Tensor, value: Tensor) -> list[str]:
                 f"got {tensor.ndim} axes"
             )
         elif tensor.ndim != query.ndim:
-            faults.append(f"{name} must have as many axes as query, {query.ndim}, got {tensor.ndim}")
+            faults.append(
+                f"{name} must have as many axes as query, {query.ndim}, got {tensor.ndim}"
+            )
         if not tensor.is_floating_point():
             faults.append(f"{name} must be floating point, got {tensor.dtype}")
         elif tensor.dtype != query.dtype:
@@ -224,14 +234,20 @@ def _size_faults(query: Tensor, key: Tensor, value: Tensor) -> list[str]:
             f"batch sizes must agree, got {query.shape[0]}, {key.shape[0]} and {value.shape[0]}"
         )
     if key.shape[1] != value.shape[1]:
-        faults.append(f"key and value must have the same heads, got {key.shape[1]} and {value.shape[1]}")
+        faults.append(
+            f"key and value must have the same heads, got {key.shape[1]} and {value.shape[1]}"
+        )
     heads, kv_heads = query.shape[1], key.shape[1]
     if heads != kv_heads and (kv_heads == 0 or heads % kv_heads):
         faults.append(f"query heads must be a multiple of key heads, got {heads} and {kv_heads}")
     if key.shape[2] != value.shape[2]:
-        faults.append(f"key and value must be equally long, got {key.shape[2]} and {value.shape[2]}")
+        faults.append(
+            f"key and value must be equally long, got {key.shape[2]} and {value.shape[2]}"
+        )
     if query.shape[3] != key.shape[3]:
-        faults.append(f"query and key must be equally wide, got {query.shape[3]} and {key.shape[3]}")
+        faults.append(
+            f"query and key must be equally wide, got {query.shape[3]} and {key.shape[3]}"
+        )
     return faults
 
 
@@ -283,7 +299,9 @@ def _observe(names: Sequence[str], weights: AttentionMatrix, lead: torch.Size) -
     """All the named statistics from one pass."""
     unknown = [name for name in names if name not in OBSERVABLES]
     if unknown:
-        raise InputError(f"observe must name some of {', '.join(OBSERVABLES)}; got {', '.join(unknown)}")
+        raise InputError(
+            f"observe must name some of {', '.join(OBSERVABLES)}; got {', '.join(unknown)}"
+        )
     level, keys = weights.logsumexp, weights.bound.keys
     make = {
         "received": lambda: ReceivedObserver(level, keys),

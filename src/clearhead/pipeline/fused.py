@@ -4,10 +4,6 @@ A call is cut into blocks that a kernel can serve, each of one of three kinds: *
 all its columns), *causal* (the kernel's own triangle) or *biased* (an additive tile: the bias, and −inf
 where the mask says no). Rows are taken a few hundred at a time with only the columns they can see, so
 nothing n×m is made, and a window costs its width.
-
-What a kernel gets wrong is mended here: a key or value that is not finite poisons rows that never see
-it (0 · NaN), so a result that is not finite is computed again with those keys blanked, and the rows
-that do see them come from tiles.
 """
 
 from dataclasses import dataclass
@@ -17,9 +13,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from clearhead.masks import Verdict
-from clearhead.pipeline.kernels import context_kernel, gives_logsumexp, kernel
+from clearhead.pipeline.kernels import block_rule, gives_logsumexp, kernel, kernel_without_logsumexp
+from clearhead.pipeline.mending import mended
 from clearhead.pipeline.rule import BoundRule
-from clearhead.pipeline.tiles import BLOCK, attend_rows, column_span, logsumexp_tiles, row_blocks
+from clearhead.pipeline.visibility import column_span, row_blocks
 
 __all__ = ["fused", "why_not_fused"]
 
@@ -65,11 +62,11 @@ def fused(
     """
     width = value.shape[-1]
     query, key, value = _one_width(query, key, value)
-    blocks = _plan(rule)
-    context, logsumexp = _run(blocks, query, key, value, rule)
-    if not torch.compiler.is_compiling() and not _finite(context, logsumexp):
-        context, logsumexp = _mend(blocks, query, key, value, rule)
-    return context[..., :width], logsumexp
+    pairs = [_serve(block, query, key, value, rule) for block in _plan(rule)]
+    if len(pairs) == 1:
+        return pairs[0][0][..., :width], pairs[0][1]
+    context = torch.cat([context for context, _ in pairs], dim=2)
+    return context[..., :width], torch.cat([level for _, level in pairs], dim=2)
 
 
 def _one_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -107,20 +104,10 @@ def _compiling() -> bool:
     return torch.compiler.is_compiling()
 
 
-def _run(
-    blocks: list[_Block], query: Tensor, key: Tensor, value: Tensor, rule: BoundRule
-) -> tuple[Tensor, Tensor]:
-    pairs = [_block(block, query, key, value, rule) for block in blocks]
-    if len(pairs) == 1:
-        return pairs[0]
-    return torch.cat([c for c, _ in pairs], dim=2), torch.cat([level for _, level in pairs], dim=2)
-
-
-def _block(
+def _serve(
     block: _Block, query: Tensor, key: Tensor, value: Tensor, rule: BoundRule
 ) -> tuple[Tensor, Tensor]:
     rows, columns = block.rows, block.columns
-    whole_query, whole_key = query, key
     if len(rows) < query.shape[2]:
         query = query[:, :, rows.start : rows.stop]
     if len(columns) < key.shape[2]:
@@ -133,13 +120,22 @@ def _block(
     causal = block.kind == "causal"
     if gives_logsumexp(query.device):
         return kernel(query, key, value, bias=bias, causal=causal, scale=rule.scale)
-    context = context_kernel(query, key, value, bias=bias, causal=causal, scale=rule.scale)
-    return context, logsumexp_tiles(whole_query, whole_key, rule=rule, rows=rows, columns=columns)
+    return mended(
+        lambda q, k, v: kernel_without_logsumexp(q, k, v, bias=bias, causal=causal, scale=rule.scale),
+        query,
+        key,
+        value,
+        rule=block_rule(query, key, bias=bias, causal=causal, scale=rule.scale),
+    )
 
 
 def _additive(block: _Block, query: Tensor, rule: BoundRule) -> Tensor:
     """The additive tile of one block: the bias, and −inf where the mask says no."""
-    rows = block.rows if rule.bias is not None or rule.mask is None or rule.mask.positional else range(1)
+    rows = (
+        block.rows
+        if rule.bias is not None or rule.mask is None or rule.mask.positional
+        else range(1)
+    )
     dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
     bias = rule.bias_tile(rows, block.columns)
     visible = rule.visible(rows, block.columns, device=query.device)
@@ -149,59 +145,3 @@ def _additive(block: _Block, query: Tensor, rule: BoundRule) -> Tensor:
     if bias is None:
         return torch.zeros((), dtype=dtype, device=query.device).masked_fill(~visible, -torch.inf)
     return bias.to(dtype).masked_fill(~visible, -torch.inf)
-
-
-def _finite(context: Tensor, logsumexp: Tensor) -> bool:
-    """Whether a result holds no NaN and no Inf, in one pass; a sum that overflows only costs a second look."""
-    total = context.detach().sum(dtype=logsumexp.dtype) + logsumexp.detach().sum()
-    return bool(torch.isfinite(total))
-
-
-def _mend(
-    blocks: list[_Block], query: Tensor, key: Tensor, value: Tensor, rule: BoundRule
-) -> tuple[Tensor, Tensor]:
-    """Run again with the keys that are not finite blanked, and take the rows that see one from tiles."""
-    wild = _wild_keys(query, key, value)
-    blank = wild.unsqueeze(-1)
-    context, logsumexp = _run(
-        blocks, query, key.masked_fill(blank, 0.0), value.masked_fill(blank, 0.0), rule
-    )
-    parts: list[tuple[Tensor, Tensor]] = []
-    for rows in row_blocks(rule.queries, width=query.shape[0] * query.shape[1] * rule.keys):
-        part = (context[:, :, rows.start : rows.stop], logsumexp[:, :, rows.start : rows.stop])
-        touched = _touched(query, wild, rule, rows)
-        if bool(touched.any()):
-            exact, level = attend_rows(
-                query, key, value, rule=rule, rows=rows, columns=column_span(rule, rows)
-            )
-            part = (
-                torch.where(touched.unsqueeze(-1), exact.to(context.dtype), part[0]),
-                torch.where(touched, level, part[1]),
-            )
-        parts.append(part)
-    return torch.cat([c for c, _ in parts], dim=2), torch.cat([level for _, level in parts], dim=2)
-
-
-def _wild_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Keys (batch, kv_heads, m) that could poison a row: not finite, or so large that q·k could overflow."""
-    finite = torch.isfinite(key).all(-1) & torch.isfinite(value).all(-1)
-    reach = torch.where(torch.isfinite(query), query, 0.0).abs().amax().double() * query.shape[-1]
-    largest = torch.where(torch.isfinite(key), key, 0.0).abs().amax(-1).double()
-    return ~finite | (largest * reach > torch.finfo(torch.float32).max / 2)
-
-
-def _touched(query: Tensor, wild: Tensor, rule: BoundRule, rows: range) -> Tensor:
-    """Rows (batch, heads, r) that see a wild key, or whose own query is not finite."""
-    touched = ~torch.isfinite(query[:, :, rows.start : rows.stop]).all(-1)
-    columns = wild.any(0).any(0).nonzero().flatten()
-    group = query.shape[1] // wild.shape[1]
-    for chunk in columns.split(BLOCK):
-        seen = wild[:, :, chunk].repeat_interleave(group, dim=1).unsqueeze(2)
-        visible = rule.visible(rows, chunk, device=query.device)
-        bias = rule.bias_tile(rows, chunk)
-        if visible is not None:
-            seen = seen & visible
-        if bias is not None:
-            seen = seen & ~torch.isneginf(bias)
-        touched = touched | seen.any(-1)
-    return touched

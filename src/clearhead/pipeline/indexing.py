@@ -78,7 +78,9 @@ def positions(index: Any, size: int, *, axis: str) -> Positions:
             f"{axis} must be a slice, a range or integers in one axis, got {array.dtype} of shape {array.shape}"
         )
     if array.min() < -size or array.max() >= size:
-        raise OutOfRangeError(f"{axis} must lie in [{-size}, {size}), got {array.min()} to {array.max()}")
+        raise OutOfRangeError(
+            f"{axis} must lie in [{-size}, {size}), got {array.min()} to {array.max()}"
+        )
     return torch.from_numpy(np.where(array < 0, array + size, array).astype(np.int64))
 
 
@@ -99,15 +101,22 @@ def select(index: Any, shape: tuple[int, ...]) -> Selection:
     entries = _full(index, shape)
     if any(_is_array(entry) for entry in entries):
         return _with_arrays(entries, shape)
-    ranges = [_range(entry, size, axis) for axis, (entry, size) in enumerate(zip(entries, shape, strict=True))]
+    ranges = [
+        _range(entry, size, axis)
+        for axis, (entry, size) in enumerate(zip(entries, shape, strict=True))
+    ]
     kept = [isinstance(entry, slice) for entry in entries]
     leading = tuple(
         Chosen(positions(r, size, axis="the index"), keep)
         for r, size, keep in zip(ranges[:-2], shape, kept, strict=False)
     )
     whole = all(entry == slice(None) for entry in entries[-2:])
-    final = tuple(slice(None) for keep in kept[:-2] if keep) + tuple(slice(None) if k else 0 for k in kept[-2:])
-    rows, columns = (positions(r, s, axis="the index") for r, s in zip(ranges[-2:], shape[-2:], strict=True))
+    final = tuple(slice(None) for keep in kept[:-2] if keep) + tuple(
+        slice(None) if k else 0 for k in kept[-2:]
+    )
+    rows, columns = (
+        positions(r, s, axis="the index") for r, s in zip(ranges[-2:], shape[-2:], strict=True)
+    )
     return Selection(leading, rows, columns, whole, final)
 
 
@@ -120,7 +129,9 @@ def _full(index: Any, shape: tuple[int, ...]) -> list[Any]:
         raise InputError("an index can only have a single Ellipsis ('...')")
     given = len(entries) - len(dots)
     if given > len(shape):
-        raise InputError(f"too many indices: the matrix has {len(shape)} axes, {given} were indexed")
+        raise InputError(
+            f"too many indices: the matrix has {len(shape)} axes, {given} were indexed"
+        )
     at = dots[0] if dots else len(entries)
     return entries[:at] + [slice(None)] * (len(shape) - given) + entries[at + len(dots) :]
 
@@ -152,7 +163,9 @@ def _with_arrays(entries: list[Any], shape: tuple[int, ...]) -> Selection:
         where = torch.arange(where.start, where.stop) if isinstance(where, range) else where
         unique, inverse = where.unique(return_inverse=True)
         needed.append(unique)
-        final.append(inverse.reshape(np.shape(entry)) if np.asarray(entry).dtype != np.bool_ else inverse)
+        final.append(
+            inverse.reshape(np.shape(entry)) if np.asarray(entry).dtype != np.bool_ else inverse
+        )
     final = _broadcast_integers(final)
     elements = int(np.prod([len(part) for part in needed]))
     if elements > INDEXED_ELEMENTS:

@@ -9,7 +9,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["context_kernel", "gives_logsumexp", "kernel"]
+from clearhead.masks import causal_mask
+from clearhead.pipeline.mending import all_finite, mended, touched_rows, wild_keys
+from clearhead.pipeline.rule import BoundRule
+from clearhead.pipeline.tiles import logsumexp_tiles
+
+__all__ = ["block_rule", "gives_logsumexp", "kernel", "kernel_without_logsumexp"]
 
 _forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
@@ -46,7 +51,25 @@ def kernel(
     query, key, value = (t if t.stride(-1) == 1 else t.contiguous() for t in (query, key, value))
     if torch.compiler.is_compiling() or _needs_gradient(query, key, value, bias):
         return _flash(query, key, value, bias, causal, scale)
-    return _forward(query, key, value, 0.0, causal, attn_mask=_four_axes(bias, query, key), scale=scale)
+    return _served(query, key, value, bias, causal, scale)
+
+
+def block_rule(
+    query: Tensor, key: Tensor, *, bias: Tensor | None, causal: bool, scale: float
+) -> BoundRule:
+    """What one block's kernel was told, as a rule: tiles and mending then know what each row sees."""
+    mask = causal_mask() if causal else None
+    return BoundRule(scale, None, bias, mask, None, query.shape[2], key.shape[2], 0, 0)
+
+
+def _served(
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, causal: bool, scale: float
+) -> tuple[Tensor, Tensor]:
+    def run(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        return _forward(q, k, v, 0.0, causal, attn_mask=_four_axes(bias, q, k), scale=scale)
+
+    rule = block_rule(query, key, bias=bias, causal=causal, scale=scale)
+    return mended(run, query, key, value, rule=rule)
 
 
 def _needs_gradient(*tensors: Tensor | None) -> bool:
@@ -64,9 +87,7 @@ def _four_axes(bias: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None
 def _flash(
     query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, causal: bool, scale: float
 ) -> tuple[Tensor, Tensor]:
-    context, logsumexp = _forward(
-        query, key, value, 0.0, causal, attn_mask=_four_axes(bias, query, key), scale=scale
-    )
+    context, logsumexp = _served(query, key, value, bias, causal, scale)
     return context.contiguous(), logsumexp.contiguous()
 
 
@@ -115,22 +136,56 @@ def _flash_backward(
     causal: bool,
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    width = query.shape[-1]
     mask = _four_axes(bias, query, key)
-    if mask is not None:
-        mask = mask.to(query.dtype)
-    grads = (d_context, query, key, value, context)
+    mask = None if mask is None else mask.to(query.dtype)
+    if all_finite(context, logsumexp) and bool(torch.isfinite(key.sum() + value.sum())):
+        tensors = (d_context, query, key, value, context)
+        return _backward_with_level(tensors, d_logsumexp, logsumexp, mask, causal, scale)
+    # as in the forward: blank what could poison, let nothing back through the rows that see it
+    rule = block_rule(query, key, bias=bias, causal=causal, scale=scale)
+    wild = wild_keys(query, key, value)
+    blank = wild.unsqueeze(-1)
+    touched = touched_rows(query, wild, rule=rule, rows=range(rule.queries)).unsqueeze(-1)
+    tensors = (
+        d_context.masked_fill(touched, 0.0),
+        query.masked_fill(touched, 0.0),
+        key.masked_fill(blank, 0.0),
+        value.masked_fill(blank, 0.0),
+        context.masked_fill(touched, 0.0),
+    )
+    level = logsumexp.masked_fill(touched[..., 0], 0.0)
+    d_level = None if d_logsumexp is None else d_logsumexp.masked_fill(touched[..., 0], 0.0)
+    d_query, d_key, d_value = _backward_with_level(tensors, d_level, level, mask, causal, scale)
+    asked = (d_context != 0).any(-1, keepdim=True)
+    return d_query.masked_fill(touched & asked, torch.nan), d_key, d_value
+
+
+def _backward_with_level(
+    tensors: tuple[Tensor, Tensor, Tensor, Tensor, Tensor],
+    d_logsumexp: Tensor | None,
+    logsumexp: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    width = tensors[1].shape[-1]
     if d_logsumexp is not None:
-        extra = d_logsumexp.to(query.dtype).unsqueeze(-1)
+        extra = d_logsumexp.to(tensors[1].dtype).unsqueeze(-1)
         tails = (extra, None, None, None, -torch.ones_like(extra))
-        grads = tuple(_one_wider(t, tail) for t, tail in zip(grads, tails, strict=True))
-    d_out, q, k, v, out = (t.contiguous() for t in grads)
+        padded = [_one_wider(t, tail) for t, tail in zip(tensors, tails, strict=True)]
+    else:
+        padded = list(tensors)
+    d_out, q, k, v, out = (t.contiguous() for t in padded)
     # the operator wants L laid out as its forward left it: rows before heads
     level = logsumexp.transpose(1, 2).contiguous().transpose(1, 2)
     d_query, d_key, d_value = _backward(
         d_out, q, k, v, out, level, 0.0, causal, attn_mask=mask, scale=scale
     )
-    return tuple(g[..., :width].contiguous() for g in (d_query, d_key, d_value))
+    return (
+        d_query[..., :width].contiguous(),
+        d_key[..., :width].contiguous(),
+        d_value[..., :width].contiguous(),
+    )
 
 
 @_flash_backward.register_fake
@@ -163,7 +218,7 @@ def _bias_gradient(
 _flash.register_autograd(_gradients, setup_context=_keep)
 
 
-def context_kernel(
+def kernel_without_logsumexp(
     query: Float[Tensor, "batch heads r d"],
     key: Float[Tensor, "batch kv_heads c d"],
     value: Float[Tensor, "batch kv_heads c d"],
@@ -171,16 +226,17 @@ def context_kernel(
     bias: Float[Tensor, "#batch #heads #r c"] | None,
     causal: bool,
     scale: float,
-) -> Float[Tensor, "batch heads r d"]:
-    """C of one block by PyTorch's public function, for devices whose kernels keep L to themselves.
+) -> tuple[Float[Tensor, "batch heads r d"], Float[Tensor, "batch heads r"]]:
+    """C of one block by PyTorch's public function and L by tiles, for devices whose kernels keep L.
 
-    Arguments as :func:`kernel`. A row that sees nothing is let see everything, since what it gets is
-    overwritten by its caller and a kernel's NaN would come back through the gradient.
+    Arguments and results as :func:`kernel`. A row that sees nothing is let see everything, since what it
+    gets is overwritten by the caller and a kernel's NaN would come back through the gradient.
     """
+    rule = block_rule(query, key, bias=bias, causal=causal, scale=scale)
     if bias is not None:
         nothing = torch.isneginf(bias).all(-1, keepdim=True)
         bias = bias.masked_fill(nothing, 0.0).to(query.dtype)
-    return torch.nn.functional.scaled_dot_product_attention(
+    context = torch.nn.functional.scaled_dot_product_attention(
         query,
         key,
         value,
@@ -189,3 +245,4 @@ def context_kernel(
         scale=scale,
         enable_gqa=query.shape[1] != key.shape[1],
     )
+    return context, logsumexp_tiles(query, key, rule=rule)

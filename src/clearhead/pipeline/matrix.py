@@ -33,7 +33,8 @@ from clearhead.pipeline.observe import (
     shown,
 )
 from clearhead.pipeline.rule import BoundRule, Positions, as_tensor, take
-from clearhead.pipeline.tiles import column_span, mix, row_blocks, score_tile, weight_tile
+from clearhead.pipeline.tiles import mix, score_tile, weight_tile
+from clearhead.pipeline.visibility import column_span, row_blocks
 
 __all__ = ["AttentionMatrix", "ScoreMatrix"]
 
@@ -129,7 +130,9 @@ class ScoreMatrix:
         return f"{type(self).__name__}(shape={self.shape}, never formed)"
 
     def _block(self, rows: Positions, columns: Positions) -> Tensor:
-        return score_tile(self.query, self.key, self.bound, rows=rows, columns=columns, raw=self.raw)
+        return score_tile(
+            self.query, self.key, self.bound, rows=rows, columns=columns, raw=self.raw
+        )
 
     def _shown(self, block: Tensor) -> Tensor:
         """Drop the leading axes that are not shown; each of them has size 1."""
@@ -200,7 +203,9 @@ class AttentionMatrix(ScoreMatrix):
                 f"vectors must have shape (..., m, e) with m = {self.bound.keys}, got {tuple(vectors.shape)}"
             )
         lead = (batch, heads) if vectors.ndim == 2 else self._lead
-        spread = vectors.expand(*lead, *vectors.shape[-2:]).reshape(batch, heads, *vectors.shape[-2:])
+        spread = vectors.expand(*lead, *vectors.shape[-2:]).reshape(
+            batch, heads, *vectors.shape[-2:]
+        )
         spread = spread.to(self.dtype)
         parts: list[Tensor] = []
         for rows in row_blocks(self.bound.queries, width=batch * heads * self.bound.keys):
@@ -208,7 +213,11 @@ class AttentionMatrix(ScoreMatrix):
             scores = super()._block(rows, span)
             weights = weight_tile(scores, take(self.logsumexp, rows, axis=2))
             parts.append(mix(weights, take(spread, span, axis=2), ~torch.isneginf(scores)))
-        product = torch.cat(parts, dim=2) if parts else spread.new_zeros(batch, heads, 0, spread.shape[-1])
+        product = (
+            torch.cat(parts, dim=2)
+            if parts
+            else spread.new_zeros(batch, heads, 0, spread.shape[-1])
+        )
         return self._shown(product)
 
     def received(self) -> Float[Tensor, "*lead m"]:
@@ -230,7 +239,9 @@ class AttentionMatrix(ScoreMatrix):
         """
         return self._watch(TopKeysObserver(self.logsumexp, min(k, self.bound.keys)))
 
-    def pooled(self, size: int = 256, *, reduce: Literal["max", "sum", "mean"] = "max") -> PooledMap:
+    def pooled(
+        self, size: int = 256, *, reduce: Literal["max", "sum", "mean"] = "max"
+    ) -> PooledMap:
         """The matrix made small enough to look at. One pass over the tiles.
 
         Args:
@@ -240,7 +251,9 @@ class AttentionMatrix(ScoreMatrix):
         Returns:
             The map and the edges of its bins.
         """
-        return self._watch(PooledObserver(self.logsumexp, self.bound.keys, size=size, reduce=reduce))
+        return self._watch(
+            PooledObserver(self.logsumexp, self.bound.keys, size=size, reduce=reduce)
+        )
 
     def _watch(self, observer: Any) -> Any:
         observe(self.query, self.key, self.logsumexp, rule=self.bound, observers=(observer,))

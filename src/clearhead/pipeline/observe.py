@@ -14,7 +14,8 @@ from torch import Tensor
 
 from clearhead.errors import InputError
 from clearhead.pipeline.rule import BoundRule
-from clearhead.pipeline.tiles import column_span, row_blocks, score_tile, weight_tile
+from clearhead.pipeline.tiles import score_tile, weight_tile
+from clearhead.pipeline.visibility import column_span, row_blocks
 
 __all__ = [
     "OBSERVABLES",
@@ -63,7 +64,9 @@ def observe(
     Cost: n · m · d_k multiplications a head, whatever the number of observers; memory of one block.
     """
     watching = list(observers)
-    for rows in row_blocks(rule.queries, width=query.shape[0] * query.shape[1] * min(COLUMNS, rule.keys)):
+    for rows in row_blocks(
+        rule.queries, width=query.shape[0] * query.shape[1] * min(COLUMNS, rule.keys)
+    ):
         span = column_span(rule, rows)
         level = logsumexp[:, :, rows.start : rows.stop]
         for start in range(span.start, span.stop, COLUMNS):
@@ -81,7 +84,9 @@ class ReceivedObserver:
     """
 
     def __init__(self, logsumexp: Tensor, keys: int) -> None:
-        self.total: Float[Tensor, "batch heads m"] = logsumexp.new_zeros((*logsumexp.shape[:2], keys))
+        self.total: Float[Tensor, "batch heads m"] = logsumexp.new_zeros(
+            (*logsumexp.shape[:2], keys)
+        )
 
     def see(self, rows: range, columns: range, weights: Tensor, scores: Tensor) -> None:
         """Add the block's column sums."""
@@ -236,7 +241,9 @@ def _bins(edges: Tensor) -> Tensor:
 def _fold(block: Tensor, bins: Tensor, count: int, *, maximum: bool) -> Tensor:
     """Reduce the last axis to ``count`` bins; equal bins by a view, others by gathering."""
     length = block.shape[-1]
-    if length % count == 0 and bool((bins.reshape(count, -1) == torch.arange(count, device=bins.device)[:, None]).all()):
+    if length % count == 0 and bool(
+        (bins.reshape(count, -1) == torch.arange(count, device=bins.device)[:, None]).all()
+    ):
         view = block.reshape(*block.shape[:-1], count, length // count)
         return view.amax(-1) if maximum else view.sum(-1)
     start = torch.searchsorted(bins, torch.arange(count, device=bins.device))

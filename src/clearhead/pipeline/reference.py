@@ -113,6 +113,9 @@ def _mixed(
     finite = torch.isfinite(value)
     context = torch.einsum("bhij,bhjd->bhid", weights, torch.where(finite, value, 0.0))
     for j in (~finite).any(-1).any(0).any(0).nonzero().flatten().tolist():
-        term = weights[:, :, :, j, None] * torch.where(finite[:, :, j], 0.0, value[:, :, j])[:, :, None]
+        term = (
+            weights[:, :, :, j, None]
+            * torch.where(finite[:, :, j], 0.0, value[:, :, j])[:, :, None]
+        )
         context = context + torch.where(seen[:, :, :, j, None], term, 0.0)
     return context

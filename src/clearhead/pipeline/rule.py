@@ -158,7 +158,8 @@ class BoundRule:
         if self.mask is None:
             return None
         tile = self.mask.tile(
-            _as_index(self.row_positions(rows), device), _as_index(self.column_positions(columns), device)
+            _as_index(self.row_positions(rows), device),
+            _as_index(self.column_positions(columns), device),
         )
         if self.batch_index is not None and tile.shape[0] > 1:
             tile = tile[self.batch_index]
@@ -166,7 +167,9 @@ class BoundRule:
             tile = tile[:, self.head_index]
         return tile
 
-    def bias_tile(self, rows: Positions, columns: Positions) -> Float[Tensor, "#batch #heads #r #c"] | None:
+    def bias_tile(
+        self, rows: Positions, columns: Positions
+    ) -> Float[Tensor, "#batch #heads #r #c"] | None:
         """The bias for a tile; axes of size 1 stay so."""
         if self.bias is None:
             return None
@@ -224,7 +227,11 @@ def _chain(first: Tensor | None, second: Tensor | None) -> Tensor | None:
 
 
 def _as_index(positions: Positions, device: torch.device) -> Positions:
-    return positions if isinstance(positions, range) and device.type == "cpu" else as_tensor(positions, device)
+    return (
+        positions
+        if isinstance(positions, range) and device.type == "cpu"
+        else as_tensor(positions, device)
+    )
 
 
 def as_tensor(positions: Positions, device: torch.device) -> Int[Tensor, "count"]:

@@ -51,7 +51,11 @@ def _steps(
     weights: "AttentionMatrix", scores: "ScoreMatrix", raw: "ScoreMatrix", context: Tensor
 ) -> list[tuple[str, str, Tensor]]:
     bound = weights.bound
-    made = [name for name, there in (("soft-capped", bound.softcap), ("biased", bound.bias)) if there is not None]
+    made = [
+        name
+        for name, there in (("soft-capped", bound.softcap), ("biased", bound.bias))
+        if there is not None
+    ]
     made += ["masked"] if bound.mask is not None else []
     shape = weights.query.shape[:2]
 

@@ -7,33 +7,23 @@ hundred rows at a time, also give C and L themselves where no kernel serves the 
 Low-precision Q and K are widened to float32 block by block; float64 stays float64.
 """
 
-from collections.abc import Iterator
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from clearhead.masks import Verdict
 from clearhead.pipeline.rule import BoundRule, Positions, take
+from clearhead.pipeline.visibility import all_seen, column_span, row_blocks
 
 __all__ = [
     "attend_rows",
     "attend_tiles",
-    "column_span",
-    "empty_rows",
     "logsumexp_tiles",
     "mix",
-    "row_blocks",
     "score_tile",
     "wide",
     "weight_tile",
 ]
-
-#: Rows and columns of a block for which the mask is asked for a verdict.
-BLOCK = 256
-#: Elements of one block of scores over all heads: 64 MiB of float32.
-BLOCK_ELEMENTS = 2**24
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
@@ -69,7 +59,10 @@ def score_tile(
     """
     dtype = wide(query.dtype)
     with torch.autocast(query.device.type, enabled=False):
-        scores = _products(take(query, rows, axis=2).to(dtype), take(key, columns, axis=2).to(dtype)) * rule.scale
+        scores = (
+            _products(take(query, rows, axis=2).to(dtype), take(key, columns, axis=2).to(dtype))
+            * rule.scale
+        )
         if raw:
             return scores
         if rule.softcap is not None:
@@ -78,21 +71,11 @@ def score_tile(
         if bias is not None:
             # a masking −inf wins over whatever it is added to, +inf and NaN included
             scores = torch.where(torch.isneginf(bias), bias.to(dtype), scores + bias.to(dtype))
-        if not _all_seen(rule, rows, columns):
+        if not all_seen(rule, rows, columns):
             visible = rule.visible(rows, columns, device=query.device)
             if visible is not None:
                 scores = scores.masked_fill(~visible, -torch.inf)
     return scores
-
-
-def _all_seen(rule: BoundRule, rows: Positions, columns: Positions) -> bool:
-    """Whether a block needs no mask: known at once for most blocks, and not asked while compiling."""
-    if rule.mask is None:
-        return True
-    if torch.compiler.is_compiling() or not (isinstance(rows, range) and isinstance(columns, range)):
-        return False
-    whole = rows.step == columns.step == 1 and len(rows) > 0 and len(columns) > 0
-    return whole and rule.verdict(rows, columns) is Verdict.ALL
 
 
 def weight_tile(
@@ -110,9 +93,11 @@ def weight_tile(
         The block of A.
     """
     level = logsumexp.to(scores.dtype)
-    level = level.masked_fill(torch.isneginf(level), 0.0)  # an empty row: exp(−inf − 0) is the 0 it must be
+    level = level.masked_fill(
+        torch.isneginf(level), 0.0
+    )  # an empty row: exp(−inf − 0) is the 0 it must be
     weights = torch.exp(scores - level.unsqueeze(-1))
-    if bool(torch.isfinite(level.detach().sum())):
+    if not torch.compiler.is_compiling() and bool(torch.isfinite(level.detach().sum())):
         return weights
     # a row that sees NaN or Inf is NaN where it looks, and still 0 where it does not
     return weights.masked_fill(torch.isneginf(scores), 0.0)
@@ -136,6 +121,8 @@ def mix(
     Returns:
         C of these rows.
     """
+    if torch.compiler.is_compiling():
+        return _mix_without_looking(weights, value, seen)
     broken = ~torch.isfinite(value).all(-1)
     if not bool(broken.any()):
         return _products(weights, value.mT)
@@ -147,6 +134,15 @@ def mix(
         part = weights[..., j, None] * one
         context = context + torch.where(seen[..., j, None] & only, part, torch.zeros_like(part))
     return context
+
+
+def _mix_without_looking(weights: Tensor, value: Tensor, seen: Tensor) -> Tensor:
+    """The same for a compiled graph, which cannot branch: a row that sees a broken value is NaN throughout."""
+    broken = ~torch.isfinite(value).all(-1)
+    context = _products(weights, value.masked_fill(broken.unsqueeze(-1), 0.0).mT)
+    group = weights.shape[1] // value.shape[1]
+    poisoned = (seen & broken.repeat_interleave(group, dim=1).unsqueeze(2)).any(-1, keepdim=True)
+    return context.masked_fill(poisoned, torch.nan)
 
 
 def attend_rows(
@@ -174,7 +170,9 @@ def attend_rows(
     with torch.autocast(query.device.type, enabled=False):
         scores = score_tile(query, key, rule, rows=rows, columns=columns)
         if len(columns) == 0:
-            return mix(scores, take(value, columns, axis=2).to(scores.dtype), scores > 0), scores.sum(-1) - torch.inf
+            return mix(
+                scores, take(value, columns, axis=2).to(scores.dtype), scores > 0
+            ), scores.sum(-1) - torch.inf
         seen = ~torch.isneginf(scores)
         top = scores.detach().amax(-1, keepdim=True)
         top = top.masked_fill(torch.isneginf(top), 0.0)
@@ -199,7 +197,9 @@ def attend_tiles(
     def block(q: Tensor, k: Tensor, v: Tensor, rows: range) -> tuple[Tensor, Tensor]:
         return attend_rows(q, k, v, rule=rule, rows=rows, columns=column_span(rule, rows))
 
-    recompute = torch.is_grad_enabled() and any(t.requires_grad for t in _inputs(query, key, value, rule))
+    recompute = torch.is_grad_enabled() and any(
+        t.requires_grad for t in _inputs(query, key, value, rule)
+    )
     contexts: list[Tensor] = []
     levels: list[Tensor] = []
     for rows in row_blocks(rule.queries, width=query.shape[0] * query.shape[1] * rule.keys):
@@ -217,88 +217,31 @@ def logsumexp_tiles(
     key: Float[Tensor, "batch kv_heads m d_k"],
     *,
     rule: BoundRule,
-    rows: range,
-    columns: range,
-) -> Float[Tensor, "batch heads r"]:
-    """L of some rows alone (without sinks), for devices whose kernels keep it to themselves.
+) -> Float[Tensor, "batch heads n"]:
+    """L alone (without sinks), for devices whose kernels keep it to themselves.
 
     Args:
         query: Q.
         key: K.
         rule: the bound rule.
-        rows: which queries.
-        columns: the keys these rows may see.
 
     Returns:
-        L of the rows, −inf where a row sees nothing.
+        L, −inf where a row sees nothing.
 
-    Cost: r · c · d_k multiplications a head; memory linear in r, also under autograd.
+    Cost: n · m · d_k multiplications a head; memory linear in n, also under autograd.
     """
 
-    def block(q: Tensor, k: Tensor, part: range) -> Tensor:
-        return score_tile(q, k, rule, rows=part, columns=columns).logsumexp(-1)
+    def block(q: Tensor, k: Tensor, rows: range) -> Tensor:
+        return score_tile(q, k, rule, rows=rows, columns=range(rule.keys)).logsumexp(-1)
 
     recompute = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad)
     levels: list[Tensor] = []
-    for start in range(rows.start, rows.stop, BLOCK):
-        part = range(start, min(start + BLOCK, rows.stop))
+    for rows in row_blocks(rule.queries, width=query.shape[0] * query.shape[1] * rule.keys):
         if recompute:
-            levels.append(checkpoint(block, query, key, part, use_reentrant=False))
+            levels.append(checkpoint(block, query, key, rows, use_reentrant=False))
         else:
-            levels.append(block(query, key, part))
+            levels.append(block(query, key, rows))
     return torch.cat(levels, dim=2)
-
-
-def empty_rows(rule: BoundRule, device: torch.device) -> Bool[Tensor, "#batch #heads n"] | None:
-    """Which rows see nothing at all, by the mask's own verdict and a bias of −inf; None when none can.
-
-    Cost: a few verdicts a block of rows where those settle it, else one tile of the mask at a time.
-    """
-    biased = rule.bias is not None and (torch.compiler.is_compiling() or bool(torch.isneginf(rule.bias).any()))
-    if not biased and (rule.mask is None or rule.triangle):
-        return None
-    parts = [_empty(rule, rows, device, biased=biased) for rows in row_blocks(rule.queries, width=rule.keys)]
-    if not torch.compiler.is_compiling() and not any(bool(part.any()) for part in parts):
-        return None
-    shape = torch.broadcast_shapes(*[part.shape[:2] for part in parts])
-    return torch.cat([part.expand(*shape, part.shape[2]) for part in parts], dim=2)
-
-
-def _empty(rule: BoundRule, rows: range, device: torch.device, *, biased: bool) -> Tensor:
-    span = column_span(rule, rows)
-    if not biased and not torch.compiler.is_compiling():
-        own = min(max(rows.start, span.start), span.stop - 1)
-        if any(rule.verdict(rows, range(c, c + 1)) is Verdict.ALL for c in (span.start, own) if c in span):
-            return torch.zeros((1, 1, len(rows)), dtype=torch.bool, device=device)
-    visible = rule.visible(rows, span, device=device)
-    bias = rule.bias_tile(rows, span) if biased else None
-    if bias is not None:
-        unbiased = ~torch.isneginf(bias)
-        visible = unbiased if visible is None else visible & unbiased
-    assert visible is not None
-    empty = ~visible.any(-1)
-    return empty.expand(*empty.shape[:2], len(rows))
-
-
-def row_blocks(queries: int, *, width: int = 1) -> Iterator[range]:
-    """Cut the queries into runs of rows, small enough that a block of ``width`` numbers a row stays bounded."""
-    step = max(1, min(BLOCK, BLOCK_ELEMENTS // max(1, width)))
-    for start in range(0, queries, step):
-        yield range(start, min(start + step, queries))
-
-
-def column_span(rule: BoundRule, rows: range) -> range:
-    """The shortest run of columns, in whole blocks, outside which these rows see nothing."""
-    everything = range(rule.keys)
-    if rule.mask is None or torch.compiler.is_compiling():
-        return everything
-    verdict = rule.verdict(rows, everything)
-    if verdict is not Verdict.MIXED:
-        return everything if verdict is Verdict.ALL else range(0)
-    blocks = [range(start, min(start + BLOCK, rule.keys)) for start in range(0, rule.keys, BLOCK)]
-    first = next(block for block in blocks if rule.verdict(rows, block) is not Verdict.NONE)
-    last = next(block for block in reversed(blocks) if rule.verdict(rows, block) is not Verdict.NONE)
-    return range(first.start, last.stop)
 
 
 def _inputs(query: Tensor, key: Tensor, value: Tensor, rule: BoundRule) -> list[Tensor]:

@@ -1,0 +1,102 @@
+"""What a kernel gets wrong where keys or values are not finite, put right.
+
+A kernel multiplies every key of a block, seen or not, and 0 · NaN is NaN: one broken value poisons rows
+that may not see it. So a result that is not finite is computed again with the broken keys blanked, and
+the rows that do see one are computed from tiles. Looking costs one pass over C and L.
+"""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from clearhead.pipeline.rule import BoundRule
+from clearhead.pipeline.tiles import attend_rows
+from clearhead.pipeline.visibility import BLOCK, column_span, row_blocks
+
+__all__ = ["all_finite", "mended", "touched_rows", "wild_keys"]
+
+Run = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+def mended(
+    run: Run,
+    query: Float[Tensor, "batch heads r d"],
+    key: Float[Tensor, "batch kv_heads c d"],
+    value: Float[Tensor, "batch kv_heads c d"],
+    *,
+    rule: BoundRule,
+) -> tuple[Float[Tensor, "batch heads r d"], Float[Tensor, "batch heads r"]]:
+    """C and L of one block, where what a row may not see does not matter to it.
+
+    Args:
+        run: the kernel, taking Q, K and V.
+        query: Q of the block.
+        key: K of the block.
+        value: V of the block.
+        rule: the rule of the block, which says what each row sees.
+
+    Returns:
+        C and L: the kernel's own bits for a row that sees only numbers, and what the reference gives for
+        one that sees NaN or Inf.
+
+    Cost: the kernel's, and one pass over C and L; twice that and a copy of K and V where something broke.
+    """
+    context, logsumexp = run(query, key, value)
+    if all_finite(context, logsumexp):
+        return context, logsumexp
+    wild = wild_keys(query, key, value)
+    blank = wild.unsqueeze(-1)
+    context, logsumexp = run(query, key.masked_fill(blank, 0.0), value.masked_fill(blank, 0.0))
+    parts: list[tuple[Tensor, Tensor]] = []
+    for rows in row_blocks(rule.queries, width=query.shape[0] * query.shape[1] * rule.keys):
+        part = (context[:, :, rows.start : rows.stop], logsumexp[:, :, rows.start : rows.stop])
+        touched = touched_rows(query, wild, rule=rule, rows=rows)
+        if bool(touched.any()):
+            span = column_span(rule, rows)
+            exact, level = attend_rows(query, key, value, rule=rule, rows=rows, columns=span)
+            part = (
+                torch.where(touched.unsqueeze(-1), exact.to(context.dtype), part[0]),
+                torch.where(touched, level, part[1]),
+            )
+        parts.append(part)
+    return torch.cat([c for c, _ in parts], dim=2), torch.cat([level for _, level in parts], dim=2)
+
+
+def all_finite(context: Tensor, logsumexp: Tensor) -> bool:
+    """Whether a result holds neither NaN nor Inf; a finite sum too large to hold only costs a second look."""
+    total = context.detach().sum(dtype=logsumexp.dtype) + logsumexp.detach().sum()
+    return bool(torch.isfinite(total))
+
+
+def wild_keys(query: Tensor, key: Tensor, value: Tensor) -> Bool[Tensor, "batch kv_heads m"]:
+    """Keys that could poison a row: not finite, or so large that q·k could overflow."""
+    finite = torch.isfinite(key).all(-1) & torch.isfinite(value).all(-1)
+    reach = torch.where(torch.isfinite(query), query, 0.0).abs().amax().double() * query.shape[-1]
+    largest = torch.where(torch.isfinite(key), key, 0.0).abs().amax(-1).double()
+    limit = torch.finfo(torch.float64 if key.dtype == torch.float64 else torch.float32).max
+    return ~finite | (largest > limit / 2 / reach.clamp(min=1.0))
+
+
+def touched_rows(
+    query: Float[Tensor, "batch heads n d"],
+    wild: Bool[Tensor, "batch kv_heads m"],
+    *,
+    rule: BoundRule,
+    rows: range,
+) -> Bool[Tensor, "batch heads r"]:
+    """Rows that see a wild key, or whose own query is not finite."""
+    touched = ~torch.isfinite(query[:, :, rows.start : rows.stop]).all(-1)
+    columns = wild.any(0).any(0).nonzero().flatten()
+    group = query.shape[1] // wild.shape[1]
+    for chunk in columns.split(BLOCK):
+        seen = wild[:, :, chunk].repeat_interleave(group, dim=1).unsqueeze(2)
+        visible = rule.visible(rows, chunk, device=query.device)
+        bias = rule.bias_tile(rows, chunk)
+        if visible is not None:
+            seen = seen & visible
+        if bias is not None:
+            seen = seen & ~torch.isneginf(bias)
+        touched = touched | seen.any(-1)
+    return touched
