@@ -60,7 +60,9 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--shape-checks comes too late, already imported: {loaded}")
     from jaxtyping import install_import_hook
 
-    install_import_hook("clearhead", "beartype.beartype")
+    import tests.shape_checks
+
+    install_import_hook("clearhead", f"{tests.shape_checks.__name__}.checked")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
