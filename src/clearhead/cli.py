@@ -199,6 +199,7 @@ def _look(
     chosen, measure, links = given_token(token), given_measure(by), given_top(top)
     read, some = given_text(text, file), given_layers(layers)
     _quiet_libraries()
+    # Here and not above: these bring torch, which a wrong option or --help should not wait for.
     from clearhead import from_pretrained, look
     from clearhead.report.text import render_text
 

@@ -1,4 +1,4 @@
-"""A trace that answers as a real one does, with numbers made by hand: what a report is built from."""
+"""A trace that answers as a real one does, with numbers made by hand."""
 
 import math
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class FakeNext:
 
 @dataclass(frozen=True)
 class FakeTrace:
-    """Numbers for any text: ``attention`` and ``contribution`` rank the sources, later ones get none."""
+    """A text with its shares: as given, then falling with distance; later tokens get none."""
 
     pieces: tuple[Piece, ...]
     attention: tuple[float, ...] = ()
@@ -109,7 +109,6 @@ class FakeTrace:
         by: str = "contribution",
         layers: Sequence[int] | None = None,
         top: int = 10,
-        segments: object = None,
     ) -> FakeSources:
         places = self.places(token)
         share = self.share(places[-1], by)

@@ -75,7 +75,7 @@ def look(
         >>> import clearhead as ch
         >>> ch.look("smollm2", "The capital of France is")  # doctest: +SKIP
     """
-    from clearhead import from_pretrained, trace  # noqa: PLC0415  torch, only once it is needed
+    from clearhead import from_pretrained, trace
 
     loaded = from_pretrained(model) if isinstance(model, str) else model
     traced = trace(loaded, text, layers=layers, tokenizer=tokenizer)

@@ -127,7 +127,7 @@ def write_diagnosis(text: str) -> None:
     if stream is None:
         return
     with suppress(OSError):
-        stream.write(_encodable(text, stream.encoding))
+        stream.write(_encodable(text, getattr(stream, "encoding", None) or "utf-8"))
         stream.flush()
 
 

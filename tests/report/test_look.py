@@ -1,0 +1,53 @@
+"""``look`` traces a text once and shows itself."""
+
+import json
+
+import pytest
+
+import clearhead
+from clearhead.errors import InputError
+from clearhead.report.look import Look, look
+
+
+@pytest.fixture
+def calls(monkeypatch, animal):
+    """A library that loads and traces without a model; what it was asked for."""
+    made = []
+
+    def trace(model, text, **options):
+        made.append((model, text, options))
+        return [animal, animal] if isinstance(text, list) else animal
+
+    monkeypatch.setitem(vars(clearhead), "from_pretrained", lambda name: f"<{name}>")
+    monkeypatch.setitem(vars(clearhead), "trace", trace)
+    return made
+
+
+def test_a_model_is_traced_as_it_is_and_a_name_is_loaded(calls):
+    model = object()
+    look(model, "text", layers=[1], tokenizer="t")
+    look("smollm2", "text")
+    assert calls == [
+        (model, "text", {"layers": [1], "tokenizer": "t"}),
+        ("<smollm2>", "text", {"layers": None, "tokenizer": None}),
+    ]
+
+
+def test_it_shows_itself(calls, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    seen = look("smollm2", "text", token=" it", top=3)
+    assert isinstance(seen, Look)
+    assert "⟦it⟧ drew most from animal (token 1)" in repr(seen)
+    assert str(seen) == repr(seen)
+    assert not repr(seen).endswith("\n")
+    assert seen._repr_html_().startswith("<div")
+    assert json.loads(seen.to_json())["strip"]["target"] == 8
+    assert len(seen.report.heads.rows) == 3
+
+
+def test_a_batch_is_refused(calls):
+    with pytest.raises(InputError) as raised:
+        look("smollm2", ["a", "b"])
+    assert str(raised.value) == (
+        "text: expected one sequence; got a batch of 2; look at each on its own"
+    )
