@@ -1,5 +1,8 @@
 """Small tokenizers of each spelling, made here so that no file has to be fetched."""
 
+import json
+from pathlib import Path
+
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 
 ALPHABET = pre_tokenizers.ByteLevel.alphabet()
@@ -54,3 +57,10 @@ def word_piece() -> Tokenizer:
     tokenizer.add_special_tokens(["[UNK]", "[CLS]", "[SEP]"])
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1))
     return tokenizer
+
+
+def saved(folder: Path, tokenizer: Tokenizer | None = None, **config: object) -> Path:
+    """Put a tokenizer and its configuration into a folder."""
+    (tokenizer or byte_level()).save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    return folder

@@ -38,7 +38,7 @@ class ChatTemplate:
         """
         _check(messages)
         # Most runs write out no chat, and the language of templates takes a while to import.
-        from clearhead.tokens.template import run_template  # noqa: PLC0415
+        from clearhead.tokens.template import run_template
 
         copies = [dict(_mapping(message)) for message in messages]
         variables = {"messages": copies, "add_generation_prompt": True, **self.special_tokens}

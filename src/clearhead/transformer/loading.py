@@ -1,5 +1,7 @@
 """From a model folder to a model in memory: which engine, which numbers, where."""
 
+from typing import cast
+
 import torch
 from torch import nn
 
@@ -101,7 +103,7 @@ def _dtype(dtype: object) -> torch.dtype:
 def _device(device: object) -> torch.device:
     """A device by torch's object or its name, one that this machine has."""
     try:
-        found = torch.device("cpu" if device is None else device)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        found = torch.device(cast("str", "cpu" if device is None else device))
         torch.empty(0, device=found)
     except (RuntimeError, AssertionError, NotImplementedError, TypeError) as fault:
         reason = str(fault).splitlines()[0]

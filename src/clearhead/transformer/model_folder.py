@@ -122,7 +122,8 @@ def _kinds(file: Path) -> set[str]:
     """The kinds of numbers in a safetensors file."""
     try:
         with cast("Any", safe_open)(file, framework="numpy") as opened:
-            return {opened.get_slice(name).get_dtype() for name in opened.keys()}  # noqa: SIM118
+            names = list(opened.keys())
+            return {opened.get_slice(name).get_dtype() for name in names}
     except (OSError, SafetensorError) as fault:
         raise CheckpointError(f"{file} cannot be read: {fault}") from fault
 

@@ -58,11 +58,17 @@ def folder_of(file: Path, *, sha256: str | None = None) -> Path:
     target = cache_folder() / "models" / sha256
     if read_seal(target) is None:
         with alone(sha256, what=file.name):
-            if read_seal(target) is None:  # another process may have been quicker
-                with whole_folder(target) as folder:
-                    size = write_folder(file, folder, sha256=sha256)
-                say(f"{file.name}: {megabytes(size)} of float32 weights are kept in {target}")
+            _keep(file, target, sha256)
     return target
+
+
+def _keep(file: Path, target: Path, sha256: str) -> None:
+    """Convert a file into the cache, and say what that takes; called under the lock."""
+    if read_seal(target) is not None:
+        return  # another process was quicker
+    with whole_folder(target) as folder:
+        size = write_folder(file, folder, sha256=sha256)
+    say(f"{file.name}: {megabytes(size)} of float32 weights are kept in {target}")
 
 
 def write_folder(file: Path, folder: Path, *, sha256: str) -> int:
