@@ -1,103 +1,29 @@
 """``attention``: softmax attention whose every step can be read."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from clearhead.errors import InputError, NotKeptError, ShapeError, UnsupportedError, gathered
+from clearhead.errors import InputError, ShapeError, gathered
 from clearhead.masks import Mask
-from clearhead.pipeline.fused import fused, why_not_fused
-from clearhead.pipeline.matrix import AttentionMatrix, ScoreMatrix
+from clearhead.pipeline.dispatch import Implementation, choose, compute
+from clearhead.pipeline.matrix import AttentionMatrix
 from clearhead.pipeline.observe import (
     OBSERVABLES,
     EntropyObserver,
     PooledObserver,
     ReceivedObserver,
     TopKeysObserver,
-    observe as watch,
     shown,
 )
-from clearhead.pipeline.rule import BoundRule, ScoreRule
-from clearhead.pipeline.steps import five_steps
-from clearhead.pipeline.tiles import attend_tiles
-from clearhead.pipeline.visibility import empty_rows
+from clearhead.pipeline.observe import observe as watch
+from clearhead.pipeline.result import AttentionResult
+from clearhead.pipeline.rule import ScoreRule
 
-__all__ = ["AttentionResult", "Implementation", "attention"]
-
-Implementation = Literal["auto", "fused", "tiles", "reference"]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class AttentionResult:
-    """What attention computed, and everything between its lines.
-
-    Attributes:
-        context: C, the values mixed by the weights, shaped like the query with d_v for d_k.
-        logsumexp: L, one number a row; −inf for a row that sees nothing.
-        weights: A, never formed; index it for exact rows and tiles.
-        implementation: what computed it: ``"fused"``, ``"tiles"`` or ``"reference"``.
-        value: V, as given.
-        observed: the statistics named in ``observe=``.
-    """
-
-    context: Float[Tensor, "*batch n d_v"]
-    logsumexp: Float[Tensor, "*batch n"]
-    weights: AttentionMatrix
-    implementation: str
-    value: Float[Tensor, "*batch m d_v"]
-    observed: dict[str, Any] = field(default_factory=dict[str, Any])
-
-    @property
-    def scores(self) -> ScoreMatrix:
-        """S, never formed: soft-capped, biased, −inf where masked."""
-        return self._scores(raw=False)
-
-    @property
-    def raw_scores(self) -> ScoreMatrix:
-        """scale · Q Kᵀ, never formed: before soft-cap, bias and mask."""
-        return self._scores(raw=True)
-
-    @property
-    def received(self) -> Float[Tensor, "*batch m"]:
-        """Column sums of A, if ``observe=`` named them."""
-        return self._observed("received")
-
-    @property
-    def entropy(self) -> Float[Tensor, "*batch n"]:
-        """Entropy of each row of A in nats, if ``observe=`` named it."""
-        return self._observed("entropy")
-
-    @property
-    def top_keys(self) -> Any:
-        """The strongest keys of each row (:class:`TopKeys`), if ``observe=`` named them."""
-        return self._observed("top_keys")
-
-    @property
-    def pooled(self) -> Any:
-        """A made small by maximum (:class:`PooledMap`), if ``observe=`` named it."""
-        return self._observed("pooled")
-
-    def __repr__(self) -> str:
-        return five_steps(self.weights, self.scores, self.raw_scores, self.context) or (
-            f"AttentionResult(context={tuple(self.context.shape)}, logsumexp={tuple(self.logsumexp.shape)}, "
-            f"weights={self.weights.shape} never formed, implementation={self.implementation!r})"
-        )
-
-    def _scores(self, *, raw: bool) -> ScoreMatrix:
-        of = self.weights
-        return ScoreMatrix(of.query, of.key, of.bound, leading=of.leading, raw=raw)
-
-    def _observed(self, name: str) -> Any:
-        if name not in self.observed:
-            raise NotKeptError(
-                f"{name} was not observed: call attention(..., observe=({name!r},)), "
-                f"or ask result.weights.{name}() now"
-            )
-        return self.observed[name]
+__all__ = ["attention"]
 
 
 def attention(
@@ -154,8 +80,8 @@ def attention(
     leading = (query.ndim == 4, query.ndim >= 3)
     query4, key4, value4 = _checked(query, key, value)
     bound = rule.bind(query4, key4)
-    chosen = _choose(impl, bound)
-    context, logsumexp = _compute(chosen, query4, key4, value4, bound)
+    chosen = choose(impl, bound)
+    context, logsumexp = compute(query4, key4, value4, rule=bound, impl=chosen)
     weights = AttentionMatrix(query4, key4, bound, leading=leading, logsumexp=logsumexp)
     lead = query.shape[:-2]
     return AttentionResult(
@@ -249,50 +175,6 @@ def _size_faults(query: Tensor, key: Tensor, value: Tensor) -> list[str]:
             f"query and key must be equally wide, got {query.shape[3]} and {key.shape[3]}"
         )
     return faults
-
-
-def _choose(impl: Implementation, rule: BoundRule) -> str:
-    if impl not in ("auto", "fused", "tiles", "reference"):
-        raise InputError(f"impl must be 'auto', 'fused', 'tiles' or 'reference', got {impl!r}")
-    reason = why_not_fused(rule)
-    if impl == "auto":
-        return "fused" if reason is None else "tiles"
-    if impl == "fused" and reason is not None:
-        raise UnsupportedError(f"impl='fused' cannot serve this call: {reason}")
-    return impl
-
-
-def _compute(
-    chosen: str, query: Tensor, key: Tensor, value: Tensor, rule: BoundRule
-) -> tuple[Tensor, Tensor]:
-    if chosen == "reference":
-        from clearhead.pipeline.reference import reference  # the oracle, met nowhere else
-
-        steps = reference(query, key, value, rule=rule)
-        return steps.context, steps.logsumexp
-    if 0 in (*query.shape[:3], key.shape[2]):
-        # kernels end the process on these sizes; the sums of nothing keep the graph whole
-        nothing = query[..., :0].sum() + key[..., :0].sum() + value[..., :0].sum()
-        context = query.new_zeros((*query.shape[:3], value.shape[3])) + nothing
-        return context, context[..., :0].sum(-1) - torch.inf
-    run = fused if chosen == "fused" else attend_tiles
-    context, logsumexp = run(query, key, value, rule=rule)
-    return _closed(context, logsumexp, rule, empty_rows(rule, query.device))
-
-
-def _closed(
-    context: Tensor, logsumexp: Tensor, rule: BoundRule, empty: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """Sinks take their part, and rows that see nothing are set by the mask's own verdict."""
-    if rule.sinks is not None:
-        with_sink = torch.logaddexp(logsumexp, rule.sinks.to(logsumexp.dtype)[:, None])
-        share = torch.exp(logsumexp - with_sink).unsqueeze(-1)
-        context = (context.to(share.dtype) * share).to(context.dtype)
-        logsumexp = with_sink
-    if empty is not None:
-        context = context.masked_fill(empty.unsqueeze(-1), 0.0)
-        logsumexp = logsumexp.masked_fill(empty, -torch.inf)
-    return context, logsumexp
 
 
 def _observe(names: Sequence[str], weights: AttentionMatrix, lead: torch.Size) -> dict[str, Any]:

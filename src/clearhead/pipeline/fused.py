@@ -121,7 +121,9 @@ def _serve(
     if gives_logsumexp(query.device):
         return kernel(query, key, value, bias=bias, causal=causal, scale=rule.scale)
     return mended(
-        lambda q, k, v: kernel_without_logsumexp(q, k, v, bias=bias, causal=causal, scale=rule.scale),
+        lambda q, k, v: kernel_without_logsumexp(
+            q, k, v, bias=bias, causal=causal, scale=rule.scale
+        ),
         query,
         key,
         value,

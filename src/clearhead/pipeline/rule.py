@@ -197,6 +197,44 @@ class BoundRule:
         start = self.query_start
         return isinstance(self.mask, Causal) and isinstance(start, int) and start == self.key_start
 
+    def narrowed(
+        self, batch: int, *, rows: Int[Tensor, "r"] | None, columns: Int[Tensor, "c"] | None
+    ) -> "BoundRule":
+        """The rule of one batch row, with only some of its rows and columns, renumbered from 0.
+
+        Args:
+            batch: the batch row.
+            rows: which rows, as indices of this call; None is all.
+            columns: which columns; None is all.
+
+        Returns:
+            A rule for a call with one batch row, these rows and these columns.
+        """
+        chosen = self.choose(batch=torch.tensor([batch]))
+        if rows is None and columns is None and not isinstance(chosen.query_start, Tensor):
+            mask = None if self.mask is None else self.mask.select(batch=batch)
+            return replace(chosen, mask=mask, batch_index=None)
+        rows = torch.arange(self.queries) if rows is None else rows
+        columns = torch.arange(self.keys) if columns is None else columns
+        mask = self.mask
+        if mask is not None:
+            places = chosen.row_positions(rows)
+            mask = mask.select(
+                batch=batch,
+                rows=as_tensor(places, rows.device).flatten(),
+                columns=columns + self.key_start,
+            )
+        return replace(
+            chosen,
+            bias=chosen.bias_tile(rows, columns),
+            mask=mask,
+            queries=len(rows),
+            keys=len(columns),
+            query_start=0,
+            key_start=0,
+            batch_index=None,
+        )
+
     def choose(
         self, *, batch: Int[Tensor, "b"] | None = None, heads: Int[Tensor, "h"] | None = None
     ) -> "BoundRule":

@@ -19,7 +19,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from clearhead.errors import TraceError
-from clearhead.pipeline.attention import AttentionResult, attention
+from clearhead.pipeline.attention import attention
+from clearhead.pipeline.result import AttentionResult
 from clearhead.pipeline.rule import ScoreRule
 
 __all__ = ["TAPPED", "Site", "Tap", "attend", "tapping", "visit"]
@@ -86,11 +87,6 @@ def tapping(*taps: Tap) -> Iterator[None]:
         yield
     finally:
         _ACTIVE.reset(token)
-
-
-def tapped() -> bool:
-    """Whether any tap is active."""
-    return bool(_ACTIVE.get())
 
 
 def visit(site: Site, quantity: str, value: Float[Tensor, "..."]) -> Float[Tensor, "..."]:

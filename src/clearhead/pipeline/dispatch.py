@@ -1,0 +1,95 @@
+"""Which implementation serves a call, and the two things that are done after every one of them."""
+
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from clearhead.errors import InputError, UnsupportedError
+from clearhead.pipeline.fused import fused, why_not_fused
+from clearhead.pipeline.rule import BoundRule
+from clearhead.pipeline.tiles import attend_tiles
+from clearhead.pipeline.visibility import empty_rows
+
+__all__ = ["Implementation", "choose", "compute"]
+
+Implementation = Literal["auto", "fused", "tiles", "reference"]
+
+
+def choose(impl: Implementation, rule: BoundRule) -> str:
+    """Name the implementation that will serve a call.
+
+    Args:
+        impl: what was asked for; ``"auto"`` takes fused where it can.
+        rule: the bound rule.
+
+    Returns:
+        ``"fused"``, ``"tiles"`` or ``"reference"``.
+
+    Raises:
+        InputError: no implementation has this name.
+        UnsupportedError: the one asked for cannot serve the call, and why.
+    """
+    if impl not in get_args(Implementation):
+        raise InputError(f"impl must be 'auto', 'fused', 'tiles' or 'reference', got {impl!r}")
+    reason = why_not_fused(rule)
+    if impl == "auto":
+        return "fused" if reason is None else "tiles"
+    if impl == "fused" and reason is not None:
+        raise UnsupportedError(f"impl='fused' cannot serve this call: {reason}")
+    return impl
+
+
+def compute(
+    query: Float[Tensor, "batch heads n d_k"],
+    key: Float[Tensor, "batch kv_heads m d_k"],
+    value: Float[Tensor, "batch kv_heads m d_v"],
+    *,
+    rule: BoundRule,
+    impl: str,
+) -> tuple[Float[Tensor, "batch heads n d_v"], Float[Tensor, "batch heads n"]]:
+    """C and L by a chosen implementation, sinks and empty rows settled.
+
+    Args:
+        query: Q.
+        key: K, not repeated for grouped heads.
+        value: V, not repeated for grouped heads.
+        rule: the bound rule.
+        impl: as :func:`choose` named it.
+
+    Returns:
+        C in the inputs' dtype, L in float32 (float64 for float64).
+    """
+    if impl == "reference":
+        from clearhead.pipeline.reference import reference  # the oracle, met nowhere else
+
+        steps = reference(query, key, value, rule=rule)
+        return steps.context, steps.logsumexp
+    if 0 in (*query.shape[:3], key.shape[2]):
+        # kernels end the process on these sizes; the sums of nothing keep the graph whole
+        nothing = query[..., :0].sum() + key[..., :0].sum() + value[..., :0].sum()
+        context = query.new_zeros((*query.shape[:3], value.shape[3])) + nothing
+        level = context[..., :0].sum(-1) - torch.inf
+        return context, level.double() if query.dtype == torch.float64 else level.float()
+    run = fused if impl == "fused" else attend_tiles
+    context, logsumexp = run(query, key, value, rule=rule)
+    return _closed(context, logsumexp, rule, empty_rows(rule, query.device))
+
+
+def _closed(
+    context: Tensor,
+    logsumexp: Tensor,
+    rule: BoundRule,
+    empty: Bool[Tensor, "#batch #heads n"] | None,
+) -> tuple[Tensor, Tensor]:
+    """Sinks take their part, and rows that see nothing are set by the mask's own verdict."""
+    if rule.sinks is not None:
+        with_sink = torch.logaddexp(logsumexp, rule.sinks.to(logsumexp.dtype)[:, None])
+        share = torch.exp(logsumexp - with_sink).unsqueeze(-1)
+        context = (context.to(share.dtype) * share).to(context.dtype)
+        logsumexp = with_sink
+    if empty is not None:
+        context = context.masked_fill(empty.unsqueeze(-1), 0.0)
+        logsumexp = logsumexp.masked_fill(empty, -torch.inf)
+    return context, logsumexp

@@ -1,0 +1,154 @@
+"""transformers' mask functions as our masks, so that a lazy value reaches each layer and nothing n×m is made.
+
+transformers describes a mask as a function of (batch, head, query, key) put together from a few makers.
+Those makers are recognised by name and by what they closed over, since a recognised mask answers for a
+whole block by arithmetic; any other function is taken as it is and asked entry by entry.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import masking_utils
+
+from clearhead.masks import (
+    Mask,
+    causal_mask,
+    chunked_mask,
+    document_mask,
+    full_mask,
+    padding_mask,
+    sliding_window_mask,
+)
+
+__all__ = ["LazyMask", "lazy_mask", "translated"]
+
+MaskFunction = Callable[..., Any]
+
+
+@dataclass(frozen=True, eq=False)
+class LazyMask:
+    """What a layer is handed in place of a mask tensor.
+
+    Attributes:
+        mask: who may look at whom, by absolute position.
+        query_start: absolute position of the first query.
+        key_start: absolute position of the first key that the cache still holds.
+    """
+
+    mask: Mask
+    query_start: int
+    key_start: int
+
+
+def lazy_mask(
+    *,
+    q_length: int,
+    kv_length: int,
+    mask_function: MaskFunction,
+    q_offset: int | Tensor = 0,
+    kv_offset: int = 0,
+    attention_mask: Tensor | None = None,
+    **unused: Any,
+) -> LazyMask:
+    """The mask function registered with transformers.
+
+    Args:
+        q_length: n, which our mask learns from the call itself.
+        kv_length: m.
+        mask_function: transformers' own description of the mask.
+        q_offset: absolute position of the first query.
+        kv_offset: absolute position of the first key.
+        attention_mask: (batch, positions so far), True where a token is real.
+        unused: what only dense masks need.
+
+    Returns:
+        The lazy mask, which transformers passes to every layer untouched.
+    """
+    del q_length, unused
+    mask = translated(mask_function)
+    if attention_mask is not None:
+        real = _fitted(attention_mask.bool(), int(kv_offset) + int(kv_length))
+        # all real is no padding: the plain triangle then keeps its own kernel, and the bits of sdpa
+        if not bool(real.all()):
+            mask = mask & padding_mask(real)
+    return LazyMask(mask, int(q_offset), int(kv_offset))
+
+
+def _fitted(real: Tensor, length: int) -> Tensor:
+    """Slots that no token has reached yet are not real."""
+    missing = length - real.shape[-1]
+    return torch.nn.functional.pad(real, (0, missing)) if missing > 0 else real[:, :length]
+
+
+def translated(function: MaskFunction) -> Mask:
+    """One of transformers' mask functions as a mask.
+
+    Args:
+        function: a function of (batch, head, query, key), by absolute position.
+
+    Returns:
+        The same mask: by arithmetic where its maker is known, else asked entry by entry.
+    """
+    if function is masking_utils.causal_mask_function:
+        return causal_mask()
+    if function is masking_utils.bidirectional_mask_function:
+        return full_mask()
+    make = _MAKERS.get(getattr(function, "__qualname__", ""))
+    known = make is not None and getattr(function, "__module__", "") == masking_utils.__name__
+    mask = make(_closed_over(function)) if make is not None and known else None
+    # transformers itself asks such a function for one head only
+    return Mask.from_mask_mod(function, heads=1) if mask is None else mask
+
+
+def _closed_over(function: MaskFunction) -> Mapping[str, Any]:
+    cells = getattr(function, "__closure__", None) or ()
+    return dict(zip(function.__code__.co_freevars, (c.cell_contents for c in cells), strict=True))
+
+
+def _all_of(held: Mapping[str, Any]) -> Mask:
+    parts: tuple[MaskFunction, ...] = held["mask_functions"]
+    packed = any(_made_by(part, "packed_sequence_mask_function") for part in parts)
+    mask: Mask = full_mask()
+    for part in parts:
+        if packed and _made_by(part, "remap_positions_for_packed_sequence"):
+            # positions that count anew in each document compare as the row's own do inside one document
+            part = _closed_over(part)["mask_function"]
+        mask = mask & translated(part)
+    return mask
+
+
+def _any_of(held: Mapping[str, Any]) -> Mask:
+    first, *others = held["mask_functions"]
+    mask = translated(first)
+    for part in others:
+        mask = mask | translated(part)
+    return mask
+
+
+def _made_by(function: MaskFunction, maker: str) -> bool:
+    return getattr(function, "__qualname__", "").startswith(f"{maker}.")
+
+
+def _window(held: Mapping[str, Any]) -> Mask:
+    """Nothing older than the window; what comes later is left to the mask it stands beside."""
+    return sliding_window_mask(held["sliding_window"]) | ~causal_mask()
+
+
+_MAKERS: dict[str, Callable[[Mapping[str, Any]], Mask]] = {
+    "and_masks.<locals>.and_mask": _all_of,
+    "or_masks.<locals>.or_mask": _any_of,
+    "sliding_window_overlay.<locals>.inner_mask": _window,
+    "sliding_window_bidirectional_overlay.<locals>.inner_mask": lambda held: sliding_window_mask(
+        held["sliding_window"] + 1
+    ),
+    "chunked_overlay.<locals>.inner_mask": lambda held: chunked_mask(
+        held["chunk_size"], start=held["left_padding"]
+    ),
+    "packed_sequence_mask_function.<locals>.inner_mask": lambda held: document_mask(
+        held["packed_sequence_mask"]
+    ),
+    "padding_mask_function.<locals>.inner_mask": lambda held: padding_mask(held["padding_mask"]),
+}

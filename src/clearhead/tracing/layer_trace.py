@@ -1,0 +1,181 @@
+"""What a trace knows of one layer: some of it kept, the rest made from it when asked."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from clearhead.errors import NotKeptError
+from clearhead.pipeline.dispatch import choose, compute
+from clearhead.pipeline.matrix import AttentionMatrix, ScoreMatrix
+from clearhead.tracing.models import OutputProjection
+from clearhead.tracing.recorder import Recorded
+
+__all__ = ["LayerTrace"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LayerTrace:
+    """One attention layer of one sequence, without a batch axis.
+
+    r counts the kept queries (all n unless ``queries=`` was given), m the keys. Q, K, V and L are the
+    run's own; S and A are made from them block by block; C and O are made again when asked, unless kept.
+
+    Attributes:
+        recorded: what was kept.
+        queries: positions of the kept queries, (r,).
+        projection: W_O, or None where the model did not show it.
+        same_bits: whether C and O, made again, have the bits of the run: they do when the whole of an
+            unpadded sequence was kept, since the same kernel is then called with the same arguments.
+    """
+
+    recorded: Recorded
+    queries: Int[Tensor, "r"]
+    projection: OutputProjection | None
+    same_bits: bool
+
+    @property
+    def query(self) -> Float[Tensor, "heads r d_k"]:
+        """Q, after rotation."""
+        return self.recorded.tensors["query"]
+
+    @property
+    def key(self) -> Float[Tensor, "kv_heads m d_k"]:
+        """K, after rotation, not repeated for grouped heads."""
+        return self.recorded.tensors["key"]
+
+    @property
+    def value(self) -> Float[Tensor, "kv_heads m d_v"]:
+        """V, not repeated for grouped heads."""
+        return self.recorded.tensors["value"]
+
+    @property
+    def logsumexp(self) -> Float[Tensor, "heads r"]:
+        """L, from the run."""
+        return self.recorded.tensors["logsumexp"]
+
+    @property
+    def weights(self) -> AttentionMatrix:
+        """A, never formed: (heads, r, m)."""
+        return AttentionMatrix(
+            self.query[None],
+            self.key[None],
+            self.recorded.bound,
+            leading=(False, True),
+            logsumexp=self.logsumexp[None],
+        )
+
+    @property
+    def scores(self) -> ScoreMatrix:
+        """S, never formed: (heads, r, m)."""
+        return self._scores(raw=False)
+
+    @property
+    def raw_scores(self) -> ScoreMatrix:
+        """scale · Q Kᵀ, never formed: (heads, r, m)."""
+        return self._scores(raw=True)
+
+    @property
+    def context(self) -> Float[Tensor, "heads r d_v"]:
+        """C: kept, or made again by the run's own call (see ``same_bits``). Cost: one attention layer."""
+        kept = self.recorded.tensors.get("context")
+        return self._context if kept is None else kept
+
+    @property
+    def output(self) -> Float[Tensor, "r d_model"]:
+        """O: kept, or made again from C and W_O."""
+        kept = self.recorded.tensors.get("output")
+        if kept is not None:
+            return kept
+        joined = self.context.transpose(0, 1).reshape(1, len(self.queries), -1)
+        return self._projection("output")(joined)[0]
+
+    @property
+    def head_outputs(self) -> Float[Tensor, "heads r d_model"]:
+        """Each head's C through its slice of W_O. Memory: heads · r · d_model."""
+        return self.context @ _per_head(self._projection("head_outputs").weight, self._heads)
+
+    @property
+    def attention_input(self) -> Float[Tensor, "r d_model"]:
+        """X, if ``keep=`` named it."""
+        kept = self.recorded.tensors.get("attention_input")
+        if kept is None:
+            raise NotKeptError(
+                f"attention_input of layer {self.recorded.site.layer} was not kept: "
+                'trace again with keep=("attention_input",)'
+            )
+        return kept
+
+    @property
+    def value_norms(self) -> Float[Tensor, "heads m"]:
+        """‖v_j · W_O^h‖ of every head and key: how much each value brings, before its weight."""
+        kept = self.recorded.tensors.get("value_norms")
+        if kept is None:
+            self._projection("value_norms")
+            raise AssertionError("value_norms are made with the trace wherever W_O is known")
+        return kept
+
+    def __repr__(self) -> str:
+        heads, rows, _ = self.query.shape
+        return (
+            f"LayerTrace(layer={self.recorded.site.layer}, {self.recorded.site.name!r}, heads={heads}, "
+            f"queries={rows}, keys={self.key.shape[1]})"
+        )
+
+    @property
+    def _heads(self) -> int:
+        return self.query.shape[0]
+
+    @cached_property
+    def _context(self) -> Tensor:
+        with torch.no_grad():
+            rule = self.recorded.bound
+            query, key, value = self.query[None], self.key[None], self.value[None]
+            return compute(query, key, value, rule=rule, impl=choose("auto", rule))[0][0]
+
+    def _scores(self, *, raw: bool) -> ScoreMatrix:
+        return ScoreMatrix(
+            self.query[None], self.key[None], self.recorded.bound, leading=(False, True), raw=raw
+        )
+
+    def _projection(self, quantity: str) -> OutputProjection:
+        if self.projection is None:
+            site = self.recorded.site
+            raise NotKeptError(
+                f"{quantity} of layer {site.layer} ({site.name}) cannot be made: no linear layer was handed "
+                "this layer's context as it is, so W_O is not known; context, weights and "
+                "sources(by='attention') are"
+            )
+        return self.projection
+
+
+def _per_head(weight: Tensor, heads: int) -> Float[Tensor, "heads d_v d_model"]:
+    """W_O cut into one (d_v, d_model) slice a head."""
+    return weight.unflatten(1, (heads, -1)).permute(1, 2, 0)
+
+
+def value_norms(
+    value: Float[Tensor, "kv_heads m d_v"], projection: OutputProjection, *, heads: int
+) -> Float[Tensor, "heads m"]:
+    """‖v_j · W_O^h‖ for every head and key.
+
+    ``‖v W‖ = ‖v Rᵀ‖`` with ``Wᵀ = Q R``: the orthogonal factor keeps lengths, so d_v numbers a key do where
+    d_model were needed, and nothing is squared that need not be.
+
+    Args:
+        value: V, not repeated for grouped heads.
+        projection: W_O.
+        heads: number of query heads.
+
+    Returns:
+        The norms, float32 (float64 for float64).
+
+    Cost: heads · m · d_v² multiplications, and one small QR a head.
+    """
+    dtype = torch.float64 if value.dtype == torch.float64 else torch.float32
+    slices = _per_head(projection.weight.detach(), heads).to(value.device, torch.float64)
+    factor = torch.linalg.qr(slices.mT, mode="r").R.to(dtype)
+    repeated = value.to(dtype).repeat_interleave(heads // value.shape[0], dim=0)
+    return torch.linalg.vector_norm(repeated @ factor.mT, dim=-1)

@@ -1,0 +1,135 @@
+"""What a model must offer to be traced, and the offer of our own Transformer.
+
+Two kinds of model meet here: one that sends its quantities through the tap itself and says where its
+sites are (:class:`SelfTapped`), and a transformers model, which ``huggingface`` teaches to.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from clearhead.errors import TraceError
+from clearhead.pipeline.tap import Site
+
+__all__ = ["OutputProjection", "SelfTapped", "TraceableModel", "traceable"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class OutputProjection:
+    """W_O of one layer.
+
+    Attributes:
+        weight: (d_model, heads · d_v); a view of the model's own weight.
+        bias: (d_model,), or None.
+    """
+
+    weight: Float[Tensor, "d_model width"]
+    bias: Float[Tensor, "d_model"] | None
+
+    def __call__(self, joined: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch d_model"]:
+        """``O = concat(C) · W_O + b_O``, by the call the model itself makes."""
+        return nn.functional.linear(joined, self.weight, self.bias)
+
+
+class TraceableModel(Protocol):
+    """What a trace asks of a model."""
+
+    name: str
+    origin: str
+    context_length: int | None
+    tokenizer: Any
+
+    def sites(self) -> tuple[Site, ...]:
+        """Every attention layer that must be seen."""
+        ...
+
+    def running(self) -> Any:
+        """A context in which the model's quantities pass through the tap."""
+        ...
+
+    def logits(
+        self,
+        ids: Int[Tensor, "batch n"],
+        *,
+        attention_mask: Bool[Tensor, "batch n"] | None,
+        last: Int[Tensor, "batch"],
+    ) -> Float[Tensor, "batch vocabulary"] | None:
+        """Run the model; give each row's logits at its last real position, or None without a head."""
+        ...
+
+    def output_projection(self, site: Site) -> OutputProjection | None:
+        """W_O of a layer, known at the latest after a run; None where it could not be found."""
+        ...
+
+
+@runtime_checkable
+class SelfTapped(Protocol):
+    """A model that sends its quantities through the tap by itself, as our own Transformer does."""
+
+    def sites(self) -> tuple[Site, ...]:
+        """Where attention happens, in order."""
+        ...
+
+    def output_projection(self, site: Site) -> tuple[Tensor, Tensor | None]:
+        """W_O as (d_model, heads · d_v), and its bias or None."""
+        ...
+
+
+class _Own:
+    """Our own Transformer, which needs no teaching."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self.name: str = getattr(model, "clearhead_name", type(model).__name__)
+        self.origin: str = getattr(model, "clearhead_origin", "")
+        self.tokenizer: Any = getattr(model, "clearhead_tokenizer", None)
+        self.context_length: int | None = model.config.context_length
+
+    def sites(self) -> tuple[Site, ...]:
+        """As the model says."""
+        return self._model.sites()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Nothing is to be set up."""
+        yield
+
+    def logits(self, ids: Tensor, *, attention_mask: Tensor | None, last: Tensor) -> Tensor | None:
+        """Only the positions asked for are multiplied by the vocabulary."""
+        kept, place = last.unique(return_inverse=True)
+        logits = self._model(ids, attention_mask=attention_mask, logits_to_keep=kept).logits
+        return logits[torch.arange(len(ids), device=ids.device), place]
+
+    def output_projection(self, site: Site) -> OutputProjection | None:
+        """As the model says."""
+        return OutputProjection(*self._model.output_projection(site))
+
+
+def traceable(model: object) -> TraceableModel:
+    """Find out how a model is traced.
+
+    Args:
+        model: our Transformer, any module that offers :class:`SelfTapped`, or a transformers model.
+
+    Returns:
+        What a trace asks of it.
+
+    Raises:
+        TraceError: the model is of no kind that can be traced, and why.
+    """
+    if isinstance(model, SelfTapped):
+        return _Own(model)
+    if any(base.__module__.startswith("transformers.") for base in type(model).__mro__):
+        from clearhead.tracing.huggingface import HuggingFaceModel
+
+        return HuggingFaceModel(model)
+    raise TraceError(
+        f"{type(model).__name__} cannot be traced: expected a clearhead Transformer, a transformers "
+        "model, or a module that sends its quantities through clearhead's tap (sites() and "
+        "output_projection(site))"
+    )

@@ -1,0 +1,146 @@
+"""The tap that records: copies what a trace keeps of each layer, for each sequence of the batch."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from clearhead.pipeline.rule import BoundRule, ScoreRule
+from clearhead.pipeline.tap import Site, Tap
+from clearhead.tracing.arena import Arena
+
+__all__ = ["KEEPABLE", "Recorded", "Recorder", "SequencePart"]
+
+#: What ``keep=`` may name beside Q, K, V and L, which are always kept.
+KEEPABLE = ("attention_input", "context", "output")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SequencePart:
+    """Which part of a batch one trace is about.
+
+    Attributes:
+        batch: the batch row.
+        tokens: places of its real tokens in that row; None is every place.
+        queries: those among the real tokens whose Q and L are kept; None is all.
+    """
+
+    batch: int
+    tokens: Int[Tensor, "m"] | None
+    queries: Int[Tensor, "r"] | None
+
+    def query_places(self) -> Int[Tensor, "r"] | None:
+        """Places in the batch row of the queries that are kept; None is every place."""
+        if self.queries is None:
+            return self.tokens
+        return self.queries if self.tokens is None else self.tokens[self.queries]
+
+
+@dataclass(eq=False, slots=True)
+class Recorded:
+    """What was kept of one layer for one sequence.
+
+    Attributes:
+        site: the layer.
+        bound: its rule, for the queries and keys of this sequence alone.
+        tensors: what was kept, by name of the quantity, without a batch axis.
+    """
+
+    site: Site
+    bound: BoundRule
+    tensors: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+
+
+class Recorder(Tap):
+    """Reads Q, K, V, L and the rule of each chosen layer, and what else is to be kept.
+
+    Args:
+        parts: one for each trace to be made.
+        layers: layers to keep; None is all.
+        keep: further quantities to keep.
+        layer_count: how many layers will be kept, to size the arenas.
+        device: where the traces are to lie; None is where the model is.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[SequencePart],
+        *,
+        layers: Collection[int] | None,
+        keep: Collection[str],
+        layer_count: int,
+        device: torch.device,
+    ) -> None:
+        self.parts = parts
+        self.layers = layers
+        self.keep = frozenset(keep)
+        self.layer_count = layer_count
+        self.arenas = [Arena(device) for _ in parts]
+        self.recorded: list[dict[Site, Recorded]] = [{} for _ in parts]
+        self.seen: set[Site] = set()
+        self._waiting: dict[str, Tensor] = {}
+        self._rule = ScoreRule()
+
+    def visit(self, site: Site, quantity: str, value: Tensor) -> Tensor:
+        """Keep what is wanted, and let everything pass."""
+        if quantity == "logsumexp":
+            self.seen.add(site)
+        if self.layers is not None and site.layer not in self.layers:
+            return value
+        if quantity in ("query", "key", "value", "attention_input"):
+            self._waiting[quantity] = value
+        elif quantity == "logsumexp":
+            self._layer(site, value)
+        elif quantity in self.keep:
+            self._keep(site, quantity, value)
+        return value
+
+    def rule(self, site: Site, rule: ScoreRule) -> ScoreRule:
+        """Remember the rule until the layer's L arrives."""
+        del site
+        self._rule = rule
+        return rule
+
+    def _layer(self, site: Site, logsumexp: Tensor) -> None:
+        query, key, value = (self._waiting.pop(name) for name in ("query", "key", "value"))
+        bound = self._rule.bind(query, key)
+        arrived = self._waiting.pop("attention_input", None)
+        for index, part in enumerate(self.parts):
+            rows = part.query_places()
+            kept = {
+                "query": _of(query[part.batch], rows),
+                "key": _of(key[part.batch], part.tokens),
+                "value": _of(value[part.batch], part.tokens),
+                "logsumexp": _of(logsumexp[part.batch].unsqueeze(-1), rows).squeeze(-1),
+            }
+            if arrived is not None and "attention_input" in self.keep:
+                kept["attention_input"] = _of(arrived[part.batch][None], rows)[0]
+            arena = self.arenas[index]
+            if not self.recorded[index]:
+                arena.reserve(self.layer_count * self._bytes(kept))
+            stored = {name: arena.store(tensor) for name, tensor in kept.items()}
+            narrow = bound.narrowed(part.batch, rows=rows, columns=part.tokens)
+            self.recorded[index][site] = Recorded(site, narrow, stored)
+
+    def _keep(self, site: Site, quantity: str, value: Tensor) -> None:
+        for index, part in enumerate(self.parts):
+            whole = value[part.batch] if quantity == "context" else value[part.batch][None]
+            kept = _of(whole, part.query_places())
+            stored = self.arenas[index].store(kept if quantity == "context" else kept[0])
+            self.recorded[index][site].tensors[quantity] = stored
+
+    def _bytes(self, kept: dict[str, Tensor]) -> int:
+        """Bytes of one layer: what is at hand, and C and O where they will follow."""
+        sizes = [tensor.numel() * tensor.element_size() for tensor in kept.values()]
+        heads, rows, _ = kept["query"].shape
+        each = kept["query"].element_size()
+        if "context" in self.keep:
+            sizes.append(heads * rows * kept["value"].shape[-1] * each)
+        return sum(Arena.padded(size) for size in sizes)
+
+
+def _of(tensor: Tensor, places: Tensor | None) -> Tensor:
+    """Some places along the axis of positions, which is the second of three."""
+    return tensor if places is None else tensor.index_select(1, places.to(tensor.device))

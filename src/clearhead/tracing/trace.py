@@ -1,0 +1,254 @@
+"""``trace``: run a model once and keep what its attention did."""
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from clearhead.errors import InputError, TokenError, TraceError
+from clearhead.pipeline.tap import Site, tapping
+from clearhead.tokens.pieces import Piece
+from clearhead.tokens.tokenizer import TextTokenizer
+from clearhead.tracing.layer_trace import LayerTrace, value_norms
+from clearhead.tracing.models import TraceableModel, traceable
+from clearhead.tracing.recorder import KEEPABLE, Recorder, SequencePart
+from clearhead.tracing.traced import Trace
+
+__all__ = ["trace"]
+
+Inputs = str | Tensor | Sequence[Any]
+
+
+def trace(
+    model: Any,
+    inputs: Inputs,
+    *,
+    attention_mask: Bool[Tensor, "batch n"] | Int[Tensor, "batch n"] | None = None,
+    layers: Collection[int] | slice | None = None,
+    queries: slice | Collection[int] | None = None,
+    keep: Collection[str] = (),
+    device: torch.device | str | None = None,
+    tokenizer: Any = None,
+) -> Trace | list[Trace]:
+    """Run a model once and keep Q, K, V and L of its attention layers.
+
+    The model computes what it computes without a trace: its logits keep their bits. Whatever is n×m is
+    made from what is kept, when asked.
+
+    Args:
+        model: a clearhead Transformer or a transformers model.
+        inputs: text; ids, as a list, (n,) or (batch, n); chat messages (mappings with role and content,
+            through the chat template, begun once); or a list of texts.
+        attention_mask: 1 where a token is real: the ids are then a padded batch.
+        layers: layers to keep; None is all.
+        queries: tokens of each sequence whose Q and L are kept, as a slice or indices; None is all. K and V
+            are kept whole, so an answer's rows cost what the KV cache costs.
+        keep: further quantities to keep: ``"attention_input"``, ``"context"``, ``"output"``.
+        device: where the trace lies; None is where the model computes.
+        tokenizer: for a model that brings none.
+
+    Returns:
+        One Trace; a list of them for a list of texts, for ids with more than one row and wherever an
+        attention mask is given. Padding is left out.
+
+    Raises:
+        TokenError: nothing to read, or more than the model's context holds.
+        InputError: ids, mask, layers, queries or keep do not fit.
+        TraceError: the model cannot be traced, or a layer that was expected was not seen.
+
+    Cost: one run of the model without a cache; memory beside it is Q, K, V and L: linear in n.
+    """
+    adapter = traceable(model)
+    words = _words(adapter, tokenizer)
+    if isinstance(inputs, Sequence) and inputs and all(isinstance(one, str) for one in inputs):
+        if not isinstance(inputs, str):
+            given = {"layers": layers, "queries": queries, "keep": keep, "device": device}
+            return [_one(trace(model, text, tokenizer=tokenizer, **given)) for text in inputs]
+    ids = _ids(inputs, words)
+    several = attention_mask is not None or ids.shape[0] > 1
+    real = _real(ids, attention_mask)
+    _check_length(adapter, ids, real)
+    parts = [_part(row, real, queries, ids.shape[1]) for row in range(ids.shape[0])]
+    place = torch.device(device) if device is not None else _device(model)
+    traces = _run(adapter, ids.to(_device(model)), real, parts, layers, keep, place, words)
+    return traces if several else traces[0]
+
+
+def _one(found: Trace | list[Trace]) -> Trace:
+    assert isinstance(found, Trace)
+    return found
+
+
+def _run(
+    adapter: TraceableModel,
+    ids: Int[Tensor, "batch n"],
+    real: Bool[Tensor, "batch n"] | None,
+    parts: Sequence[SequencePart],
+    layers: Collection[int] | slice | None,
+    keep: Collection[str],
+    place: torch.device,
+    words: TextTokenizer | None,
+) -> list[Trace]:
+    sites = adapter.sites()
+    chosen = _layers(layers, sites)
+    unknown = [name for name in keep if name not in KEEPABLE]
+    if unknown:
+        raise InputError(f"keep must name some of {', '.join(KEEPABLE)}; got {', '.join(unknown)}")
+    recorder = Recorder(parts, layers=chosen, keep=keep, layer_count=len(chosen), device=place)
+    last = _last(ids, real)
+    mask = None if real is None else real.to(ids.device)
+    with torch.no_grad(), adapter.running(), tapping(recorder):
+        start = time.perf_counter()
+        logits = adapter.logits(ids, attention_mask=mask, last=last)
+        seconds = time.perf_counter() - start
+    _check_seen(adapter, sites, recorder)
+    return [
+        _trace(adapter, ids, part, recorder, index, logits, seconds, words)
+        for index, part in enumerate(parts)
+    ]
+
+
+def _trace(
+    adapter: TraceableModel,
+    ids: Tensor,
+    part: SequencePart,
+    recorder: Recorder,
+    index: int,
+    logits: Float[Tensor, "batch vocabulary"] | None,
+    seconds: float,
+    words: TextTokenizer | None,
+) -> Trace:
+    row = ids[part.batch] if part.tokens is None else ids[part.batch][part.tokens.to(ids.device)]
+    numbers = row.tolist()
+    queries = torch.arange(len(numbers)) if part.queries is None else part.queries
+    by_layer: dict[int, LayerTrace] = {}
+    for site, recorded in recorder.recorded[index].items():
+        projection = adapter.output_projection(site)
+        if projection is not None:
+            heads = recorded.tensors["query"].shape[0]
+            norms = value_norms(recorded.tensors["value"], projection, heads=heads)
+            recorded.tensors["value_norms"] = norms
+        whole = part.tokens is None and part.queries is None
+        by_layer[site.layer] = LayerTrace(recorded, queries, projection, whole)
+    held = [t for layer in by_layer.values() for t in layer.recorded.tensors.values()]
+    return Trace(
+        model_name=adapter.name,
+        weights_origin=adapter.origin,
+        token_ids=tuple(numbers),
+        pieces=tuple(words.pieces(numbers) if words else [Piece(str(n)) for n in numbers]),
+        by_layer=by_layer,
+        queries=queries,
+        nbytes=sum(tensor.numel() * tensor.element_size() for tensor in held),
+        seconds=seconds,
+        context_length=adapter.context_length,
+        next_logits=None if logits is None else logits[part.batch].float().cpu(),
+        tokenizer=words,
+    )
+
+
+def _words(adapter: TraceableModel, tokenizer: Any) -> TextTokenizer | None:
+    found = adapter.tokenizer if tokenizer is None else tokenizer
+    if found is None or isinstance(found, TextTokenizer):
+        return found
+    return TextTokenizer.wrap(found)
+
+
+def _ids(inputs: Inputs, words: TextTokenizer | None) -> Int[Tensor, "batch n"]:
+    """Text, chat messages or numbers as (batch, n)."""
+    if isinstance(inputs, str) or (len(inputs) > 0 and isinstance(inputs[0], Mapping)):
+        if words is None:
+            raise InputError(
+                "this model brings no tokenizer: give tokenizer=, or token ids in place of text"
+            )
+        if isinstance(inputs, str) and not inputs.strip():
+            raise TokenError("the text is empty: there is nothing to look at")
+        inputs = words.encode(inputs) if isinstance(inputs, str) else words.chat(list(inputs))
+    try:
+        ids = torch.as_tensor(inputs)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            "inputs must be text, chat messages, token ids or a list of texts, "
+            f"got {type(inputs).__name__}"
+        ) from error
+    if ids.numel() == 0:
+        raise TokenError("there are no tokens to look at")
+    if ids.ndim not in (1, 2) or ids.dtype.is_floating_point or ids.dtype == torch.bool:
+        raise InputError(
+            f"token ids must be integers, (n,) or (batch, n), got {ids.dtype} of shape {tuple(ids.shape)}"
+        )
+    return ids.reshape(-1, ids.shape[-1]).long()
+
+
+def _real(ids: Tensor, attention_mask: Tensor | None) -> Bool[Tensor, "batch n"] | None:
+    if attention_mask is None:
+        return None
+    real = torch.as_tensor(attention_mask).bool().cpu()
+    if real.shape != ids.shape:
+        raise InputError(
+            f"attention_mask must have the shape of the ids, {tuple(ids.shape)}, got {tuple(real.shape)}"
+        )
+    empty = (~real.any(-1)).nonzero().flatten().tolist()
+    if empty:
+        raise TokenError(f"rows {empty} of the batch hold no real token")
+    return real
+
+
+def _check_length(adapter: TraceableModel, ids: Tensor, real: Tensor | None) -> None:
+    longest = ids.shape[1] if real is None else int(real.sum(-1).max())
+    if adapter.context_length is not None and longest > adapter.context_length:
+        raise TokenError(
+            f"the text has {longest:,} tokens, and {adapter.name} reads at most {adapter.context_length:,}"
+        )
+
+
+def _part(
+    row: int, real: Tensor | None, queries: slice | Collection[int] | None, length: int
+) -> SequencePart:
+    tokens = None if real is None or bool(real[row].all()) else real[row].nonzero().flatten()
+    count = length if tokens is None else len(tokens)
+    if queries is None:
+        return SequencePart(row, tokens, None)
+    if isinstance(queries, slice):
+        chosen = list(range(count)[queries])
+    else:
+        chosen = [int(place) for place in queries]
+    if not chosen or not all(-count <= place < count for place in chosen):
+        raise InputError(f"queries must choose some of the {count} tokens, got {queries}")
+    return SequencePart(row, tokens, torch.tensor([place % count for place in chosen]))
+
+
+def _last(ids: Tensor, real: Tensor | None) -> Int[Tensor, "batch"]:
+    """The place of each row's last real token."""
+    if real is None:
+        return torch.full((ids.shape[0],), ids.shape[1] - 1, device=ids.device)
+    return (real.long() * torch.arange(ids.shape[1])).argmax(-1).to(ids.device)
+
+
+def _layers(layers: Collection[int] | slice | None, sites: Sequence[Site]) -> set[int]:
+    known = [site.layer for site in sites]
+    if layers is None:
+        return set(known)
+    chosen = set(known[layers]) if isinstance(layers, slice) else {int(layer) for layer in layers}
+    beyond = sorted(chosen - set(known))
+    if beyond or not chosen:
+        raise InputError(
+            f"layers must choose some of the model's {len(known)} layers (0 to {max(known)}), "
+            f"got {beyond or layers}"
+        )
+    return chosen
+
+
+def _check_seen(adapter: TraceableModel, sites: Sequence[Site], recorder: Recorder) -> None:
+    missing = [site.name for site in sites if site not in recorder.seen]
+    if missing:
+        raise TraceError(
+            f"{adapter.name} cannot be traced whole: {len(missing)} of its {len(sites)} attention layers "
+            f"compute attention elsewhere and were not seen: {', '.join(missing)}"
+        )
+
+
+def _device(model: Any) -> torch.device:
+    return next(model.parameters()).device
