@@ -70,10 +70,6 @@ def look(
 
     Cost: one traced forward pass (memory linear in the text), then one row of A for each layer and
     head, twice.
-
-    Examples:
-        >>> import clearhead as ch
-        >>> ch.look("smollm2", "The capital of France is")  # doctest: +SKIP
     """
     from clearhead import from_pretrained, trace
 
