@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from clearhead.errors import CheckpointError, InputError
-from clearhead.positions.scaling import LinearScaling, Llama3Scaling
+from clearhead.positions.scaling import Llama3Scaling
 from clearhead.transformer.config import TransformerConfig, from_hugging_face, readable_families
 
 SIZES = {
@@ -151,55 +151,6 @@ def test_the_default_models_config_is_read():
     )
 
 
-LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-
-
-@pytest.mark.parametrize(
-    ("keys", "theta", "scaling"),
-    [
-        ({"rope_parameters": {"rope_type": "default", "rope_theta": 7.0}}, 7.0, None),
-        ({"rope_scaling": {"type": "linear", "factor": 2}}, 10_000.0, LinearScaling(2.0)),
-        ({"rope_parameters": {"rope_type": "linear", "factor": 2.0}}, 10_000.0, LinearScaling(2.0)),
-        (
-            {"rope_theta": 5.0, "rope_scaling": {"rope_type": "llama3", **LLAMA3}},
-            5.0,
-            Llama3Scaling(8.0, 1.0, 4.0, original_context=64),
-        ),
-        (
-            {
-                "rope_parameters": {
-                    "rope_type": "llama3",
-                    "original_max_position_embeddings": 16,
-                    **LLAMA3,
-                }
-            },
-            10_000.0,
-            Llama3Scaling(8.0, 1.0, 4.0, original_context=16),
-        ),
-    ],
-)
-def test_rotary_positions_are_read_in_both_spellings(keys, theta, scaling):
-    config = from_hugging_face({**LLAMA, **keys})
-    assert (config.rotary_theta, config.rotary_scaling) == (theta, scaling)
-
-
-@pytest.mark.parametrize("kind", ["dynamic", "yarn", "longrope", "su", ["linear"]])
-def test_an_unknown_rope_type_is_refused_by_name(kind):
-    assert refusal(rope_scaling={"rope_type": kind}) == (
-        "the config of this llama model: "
-        f"rope_scaling.rope_type is {kind!r}, only default, linear and llama3 are known"
-    )
-
-
-def test_two_rope_groups_at_once_are_refused():
-    assert refusal(
-        rope_scaling={"rope_type": "linear", "factor": 2.0}, rope_parameters={"rope_theta": 5.0}
-    ) == (
-        "the config of this llama model: "
-        "rope_parameters and rope_scaling are both set, only one of them may be"
-    )
-
-
 def test_all_faults_of_a_config_come_at_once():
     assert refusal(
         hidden_size="32",
@@ -235,12 +186,6 @@ def test_a_wrong_combination_in_a_config_is_refused_beside_unknown_keys():
         "the config of this llama model, 2 faults:\n"
         "  - heads (4) must be a multiple of kv_heads (3)\n"
         "  - future_setting is not known here, got 1"
-    )
-
-
-def test_a_group_that_is_no_group_is_refused():
-    assert refusal(rope_scaling=2.0) == (
-        "the config of this llama model: rope_scaling must be a group of keys, got 2.0"
     )
 
 

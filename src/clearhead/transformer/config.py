@@ -11,10 +11,14 @@ from typing import Any
 
 from clearhead.errors import CheckpointError, InputError, gathered
 from clearhead.positions.scaling import Llama3Scaling, RotaryScaling
-from clearhead.transformer.families import FAMILIES
+from clearhead.transformer.families.family import Family
 from clearhead.transformer.families.keys import HARMLESS, OFF, ConfigKeys
+from clearhead.transformer.families.llama import LLAMA
 
-__all__ = ["TransformerConfig", "from_hugging_face", "readable_families"]
+__all__ = ["FAMILIES", "TransformerConfig", "from_hugging_face", "readable_families"]
+
+#: Every family this Transformer reads, by its ``model_type``.
+FAMILIES: Mapping[str, Family] = {family.model_type: family for family in (LLAMA,)}
 
 _SIZES = ("vocabulary_size", "context_length", "d_model", "d_ff", "layers")
 _HEAD_SIZES = ("heads", "kv_heads", "d_k", "d_v")

@@ -20,11 +20,10 @@ from clearhead.masks import Mask, causal_mask, padding_mask
 from clearhead.pipeline.rule import ScoreRule
 from clearhead.pipeline.tap import Site
 from clearhead.positions.rotary import Phases, RotaryEmbedding
-from clearhead.transformer.config import TransformerConfig, from_hugging_face
-from clearhead.transformer.families import FAMILIES
-from clearhead.transformer.families.family import Family
-from clearhead.transformer.folder import Undrawn, read_config, read_weights
+from clearhead.transformer.config import FAMILIES, TransformerConfig, from_hugging_face
 from clearhead.transformer.layers import FeedForward, MultiHeadAttention, RMSNorm
+from clearhead.transformer.model_folder import ModelFolder, read_folder
+from clearhead.transformer.weights import Undrawn, read_weights
 
 __all__ = ["DecoderLayer", "Transformer", "TransformerOutput"]
 
@@ -168,10 +167,10 @@ class Transformer(nn.Module):
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> "Transformer":
-        """Load a released model: ``config.json`` beside ``model.safetensors``.
+        """Load a released model: ``config.json`` beside weights in safetensors.
 
         Args:
-            folder: where the two files lie.
+            folder: where the files lie.
             dtype: dtype of the weights in memory. Where it is the file's, on the CPU, the weights
                 stay mapped to the file and are read when they are first used.
             device: where the weights go.
@@ -183,23 +182,22 @@ class Transformer(nn.Module):
             CheckpointError: a file is missing or unreadable, a setting is not known, or tensors are
                 missing, unexpected or misshaped.
         """
-        folder = Path(folder)
-        keys = read_config(folder / "config.json")
+        found = read_folder(Path(folder))
         with torch.device("meta"), Undrawn():
-            model = cls(from_hugging_face(keys))
-        family = FAMILIES[str(keys["model_type"])]
-        model._assign(folder / "model.safetensors", family, dtype, device)
+            model = cls(from_hugging_face(found.config))
+        model._assign(found, dtype=dtype, device=device)
         return model.eval()
 
     def _assign(
-        self, file: Path, family: Family, dtype: torch.dtype, device: torch.device | str
+        self, folder: ModelFolder, *, dtype: torch.dtype, device: torch.device | str
     ) -> None:
-        """Replace every parameter by the one the file holds under the family's name."""
+        """Replace every parameter by the one the folder holds under the family's name."""
+        family = FAMILIES[folder.family]
         shapes = {name: parameter.shape for name, parameter in self.named_parameters()}
         theirs = {name: family.tensor_name(name) for name in shapes}
         tied = {"to_logits.weight": "token_embedding.weight"} if self.config.tied_embeddings else {}
         tensors = read_weights(
-            file,
+            folder.files,
             {theirs[name]: shape for name, shape in shapes.items()},
             ties={family.tensor_name(name): theirs[twin] for name, twin in tied.items()},
             dtype=dtype,
@@ -222,6 +220,8 @@ def _check(ids: Tensor, attention_mask: Tensor | None, *, vocabulary: int) -> No
     faults: list[str] = []
     if ids.dim() != 2:
         faults.append(f"ids must be (batch, n), got shape {tuple(ids.shape)}")
+    if ids.is_floating_point():
+        faults.append(f"ids must be whole numbers, got {ids.dtype}")
     if attention_mask is not None and attention_mask.shape != ids.shape:
         faults.append(
             f"attention_mask must have the shape of ids {tuple(ids.shape)}, "
