@@ -32,12 +32,14 @@ if TYPE_CHECKING:
         prefix_lm_mask,
         sliding_window_mask,
     )
-    from clearhead.pipeline.attention import AttentionResult, attention
+    from clearhead.pipeline.attention import attention
     from clearhead.pipeline.matrix import AttentionMatrix
+    from clearhead.pipeline.result import AttentionResult
     from clearhead.pipeline.rule import ScoreRule
     from clearhead.report.look import look
     from clearhead.tracing.huggingface import register_attention
-    from clearhead.tracing.trace import Trace, trace
+    from clearhead.tracing.trace import trace
+    from clearhead.tracing.traced import Trace
     from clearhead.transformer.checkpoint import from_pretrained
     from clearhead.transformer.config import TransformerConfig
     from clearhead.transformer.model import Transformer
@@ -85,14 +87,16 @@ __all__ = [
 
 _NAMES_OF_MODULE = {
     "clearhead.errors": [name for name in __all__ if name.endswith("Error")],
-    "clearhead.masks.algebra": ["Mask"],
+    "clearhead.masks.mask": ["Mask"],
     "clearhead.masks.library": [name for name in __all__ if name.endswith("_mask")],
-    "clearhead.pipeline.attention": ["attention", "AttentionResult"],
+    "clearhead.pipeline.attention": ["attention"],
     "clearhead.pipeline.matrix": ["AttentionMatrix"],
+    "clearhead.pipeline.result": ["AttentionResult"],
     "clearhead.pipeline.rule": ["ScoreRule"],
     "clearhead.report.look": ["look"],
     "clearhead.tracing.huggingface": ["register_attention"],
-    "clearhead.tracing.trace": ["trace", "Trace"],
+    "clearhead.tracing.trace": ["trace"],
+    "clearhead.tracing.traced": ["Trace"],
     "clearhead.transformer.checkpoint": ["from_pretrained"],
     "clearhead.transformer.config": ["TransformerConfig"],
     "clearhead.transformer.model": ["Transformer"],
