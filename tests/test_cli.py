@@ -179,7 +179,7 @@ def test_quantities(capsys):
         ),
         (
             ["look", "a b", "--token", "zebra"],
-            "token: 'zebra' is not in the text; its tokens are: 0: 'a'; 1: ' b'",
+            "token 'zebra' is not in the text; the tokens are 0 'a', 1 ' b'",
         ),
         (
             ["look", "a b", "--layers", "28-31"],

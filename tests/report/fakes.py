@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from clearhead.errors import TokenError
+from clearhead.errors import NotKeptError
 from clearhead.tokens.pieces import Piece
+from clearhead.tracing.finding import occurrences
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class FakeTrace:
     heads: int = 9
     causal: bool = True
     seconds: float = 0.2125
+    projection_known: bool = True
     likeliest: tuple[FakeNext, ...] = (
         FakeNext(" Paris", 7042, 0.773),
         FakeNext(" a", 253, 0.061),
@@ -89,15 +91,7 @@ class FakeTrace:
         return self.likeliest[:k]
 
     def places(self, token: int | str) -> list[int]:
-        count = len(self.pieces)
-        if isinstance(token, int):
-            found = [range(count)[token]] if -count <= token < count else []
-        else:
-            found = [p for p, text in enumerate(self.tokens) if text.strip() == token.strip()]
-        if not found:
-            there = "\n".join(f"  - {p}: {text!r}" for p, text in enumerate(self.tokens))
-            raise TokenError(f"token: {token!r} is not in the text; its tokens are:\n{there}")
-        return found
+        return occurrences(token, self.pieces)
 
     def find(self, token: int | str) -> int:
         return self.places(token)[-1]
@@ -110,6 +104,8 @@ class FakeTrace:
         layers: Sequence[int] | None = None,
         top: int = 10,
     ) -> FakeSources:
+        if by == "contribution" and not self.projection_known:
+            raise NotKeptError("contributions need W_O, and this model's W_O is not known")
         places = self.places(token)
         share = self.share(places[-1], by)
         return FakeSources(
@@ -145,7 +141,7 @@ class FakeTrace:
                 head=head,
                 source=source,
                 weight=math.sqrt(float(share[source])),
-                contribution=12.5 * float(share[source]),
+                contribution=12.5 * float(share[source]) if self.projection_known else math.nan,
                 share=float(share[source]) / len(layers),
             )
             for _, (source, layer, head) in zip(range(top), triples, strict=False)

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 import torch
 
-from clearhead.errors import InputError, TokenError, TraceError
+import clearhead
+from clearhead.errors import InputError, NotKeptError, TokenError, TraceError
 from clearhead.report.build import build_report, level_of
 from clearhead.tokens.pieces import Piece
 from tests.report.fakes import FakeTrace
@@ -125,6 +126,39 @@ def test_first_tokens_that_soak_are_told(animal):
     note = report.notes[0]
     assert note.subject == "first token"
     assert "takes 56.4% of the attention and brings 3.8% of the contribution" in note.text
+
+
+def test_first_tokens_that_bring_less_than_they_take_are_told():
+    trace = FakeTrace.of("a", " b", contribution=(0.4, 0.6), attention=(0.5, 0.5))
+    assert "but bring less than their weights suggest: here it takes 50.0%" in (
+        build_report(trace).notes[0].text
+    )
+
+
+def test_a_model_whose_output_projection_is_not_known(animal):
+    unknown = dataclasses.replace(animal, projection_known=False)
+    report = build_report(unknown, token=" it", by="attention")
+    assert {token.contribution_share for token in report.strip.tokens} == {None}
+    assert {row.contribution for row in report.heads.rows} == {None}
+    assert report.first_token.contribution_share is None
+    assert report.strip.strongest[0] == 0
+    assert '"contribution": null' in report.to_json()
+    with pytest.raises(NotKeptError, match="W_O is not known"):
+        build_report(unknown, token=" it")
+
+
+def test_a_real_trace(tiny_llama):
+    trace = clearhead.trace(tiny_llama, [5, 7, 8, 9, 11])
+    report = build_report(trace, token=3, layers=[0, 2], by="attention", top=4)
+    sources = trace.sources(3, by="attention", layers=[0, 2], top=4)
+    assert [token.share for token in report.strip.tokens] == sources.share.tolist()
+    assert [(row.layer, row.head, row.source) for row in report.heads.rows] == [
+        (link.layer, link.head, link.source) for link in sources.strongest
+    ]
+    assert [token.reachable for token in report.strip.tokens] == [True] * 4 + [False]
+    assert report.next_tokens.likeliest[0].probability == trace.next_tokens(1)[0].probability
+    weights = [trace[layer].weights[:, 3, 0].mean().item() for layer in (0, 2)]
+    assert report.first_token.attention == pytest.approx(sum(weights) / 2, abs=1e-6)
 
 
 def test_a_first_token_that_brings_what_it_takes_is_not_said_to_soak():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clearhead.report.figures import percent, percent_at_most, scale_bound, size
+from clearhead.report.figures import length, percent, percent_at_most, scale_bound, size
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,14 @@ def test_percent(share, shown):
 )
 def test_percent_at_most_never_rounds_down(share, shown):
     assert percent_at_most(share) == shown
+
+
+@pytest.mark.parametrize(
+    ("contribution", "shown"),
+    [(29.04, "29.0"), (0.5, "0.500"), (60.9123, "60.9"), (12345, "1.23e+04"), (None, "–")],
+)
+def test_length(contribution, shown):
+    assert length(contribution) == shown
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_the_numbers_are_the_report_s(animal):
     ]
     assert titles[9:] == [f"token {p}, came later: cannot be a source" for p in (9, 10, 11)]
     for row in report.heads.rows:
-        assert f"{row.weight:.3f}{row.contribution:.3g}{percent(row.share)}" in read.text
+        assert f"{row.weight:.3f}{row.contribution:#.3g}{percent(row.share)}" in read.text
     assert "56.4% of its attention" in read.text
     assert "77.3%␣Paris" in read.text
     assert "A weight is not an explanation" in read.text

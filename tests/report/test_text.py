@@ -87,7 +87,7 @@ def _strings(tree):
 
 
 def _forms(number):
-    made = {str(number), f"{number:,}", f"{number:.3f}", f"{number:.3g}", f"{number:.2f}"}
+    made = {str(number), f"{number:,}", f"{number:.3f}", f"{number:#.3g}", f"{number:.2f}"}
     made |= {size(int(number)).split()[0], scale_bound(number)}
     made |= {percent(number).lstrip("<"), percent_at_most(number)}
     return made | {f"{form}{stop}" for form in made for stop in ".,"}
@@ -125,6 +125,18 @@ def test_the_measure_is_named(animal):
     shown = render_text(build_report(animal, token=" it", by="attention"), Terminal(80))
     assert "⟦it⟧ drew most from The (token 0): 56.4% of its attention" in shown
     assert "Where ⟦it⟧ drew from, by attention" in shown
+
+
+def test_contributions_that_are_not_known_are_dashes(animal):
+    unknown = dataclasses.replace(animal, projection_known=False)
+    shown = render_text(build_report(unknown, token=" it", by="attention"), Terminal(80))
+    assert "On the first token, The, rests 56.4% of its attention\n" in shown
+    assert "    0     0  The            0   0.751             –   1.9%" in shown
+
+
+def test_a_model_without_an_origin(animal):
+    bare = dataclasses.replace(animal, model_name="Llama", weights_origin="")
+    assert render_text(build_report(bare), Terminal(80)).startswith("Llama\n")
 
 
 def test_folding_is_said(thousand, animal):

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from clearhead.errors import InputError, TraceError, gathered
+from clearhead.errors import InputError, NotKeptError, TraceError, gathered
 from clearhead.report.folding import stretches
 from clearhead.report.notes import notes_for
 from clearhead.report.parts import (
@@ -21,12 +21,15 @@ from clearhead.report.parts import (
     Strip,
 )
 from clearhead.report.reads import ReadableSources, ReadableTrace
+from clearhead.tracing.finding import occurrences
 
 __all__ = ["build_report", "level_of"]
 
 _SCALE = tuple(Band(level, 2.0 ** (level - 9)) for level in range(1, 9))  # 1/256 … 1/2
 _SOAKS_FROM = 0.25
 _LIKELIEST = 5
+
+_Shares = dict[Measure, list[float] | None]
 
 
 def build_report(
@@ -58,11 +61,9 @@ def build_report(
     """
     _check(trace, by, layers, top)
     chosen = trace.sources(token, by=by, layers=layers, top=top)
-    other: Measure = "attention" if by == "contribution" else "contribution"
-    beside = trace.sources(chosen.target, by=other, layers=layers, top=1)
-    shares: dict[Measure, list[float]] = {by: _finite(chosen, by), other: _finite(beside, other)}
+    shares = _shares(trace, chosen, by, layers)
     heads = _heads(trace, chosen)
-    first = _first_token(trace, chosen, shares["contribution"][0])
+    first = _first_token(trace, chosen, shares["contribution"])
     return LookReport(
         head=_head_line(trace, layers),
         strip=_strip(trace, chosen, shares, by, asked=token if isinstance(token, str) else None),
@@ -97,6 +98,21 @@ def _ranges(layers: Sequence[int]) -> str:
     return f"{layers[0]}-{layers[-1]}" if whole else ", ".join(map(str, layers))
 
 
+def _shares(
+    trace: ReadableTrace, chosen: ReadableSources, by: Measure, layers: Sequence[int] | None
+) -> _Shares:
+    """All shares by both measures: a page switches between them without the model."""
+    own = _finite(chosen, by)
+    if by == "contribution":
+        beside = trace.sources(chosen.target, by="attention", layers=layers, top=1)
+        return {"contribution": own, "attention": _finite(beside, "attention")}
+    try:
+        beside = trace.sources(chosen.target, by="contribution", layers=layers, top=1)
+    except NotKeptError:  # the model's W_O is not known: its weights can be shown all the same
+        return {"contribution": None, "attention": own}
+    return {"contribution": _finite(beside, "contribution"), "attention": own}
+
+
 def _finite(sources: ReadableSources, by: Measure) -> list[float]:
     shares = [float(share) for share in sources.share.tolist()]
     if not all(map(math.isfinite, shares)):
@@ -123,12 +139,13 @@ def _head_line(trace: ReadableTrace, layers: Sequence[int] | None) -> HeadLine:
 def _strip(
     trace: ReadableTrace,
     chosen: ReadableSources,
-    shares: dict[Measure, list[float]],
+    shares: _Shares,
     by: Measure,
     *,
     asked: str | None,
 ) -> Strip:
-    own = shares[by]
+    attention, contribution = shares["attention"] or [], shares["contribution"]
+    own = shares[by] or []
     order = sorted(range(len(own)), key=lambda position: -own[position])
     rank = {position: place for place, position in enumerate(order, start=1)}
     tokens = tuple(
@@ -140,8 +157,8 @@ def _strip(
             special=piece.special,
             reachable=not trace.causal or position <= chosen.target,
             share=own[position],
-            contribution_share=shares["contribution"][position],
-            attention_share=shares["attention"][position],
+            contribution_share=None if contribution is None else contribution[position],
+            attention_share=attention[position],
             level=level_of(own[position]),
             rank=rank[position],
         )
@@ -151,7 +168,7 @@ def _strip(
         target=chosen.target,
         asked=asked,
         occurrences=chosen.target_occurrences if asked is not None else 1,
-        found_at=_found_at(trace, chosen) if asked is not None else (chosen.target,),
+        found_at=tuple(occurrences(chosen.target if asked is None else asked, trace.pieces)),
         by=by,
         causal=trace.causal,
         tokens=tokens,
@@ -159,13 +176,6 @@ def _strip(
         scale=_SCALE,
         strongest=tuple(position for position in order[:_LIKELIEST] if own[position] > 0),
     )
-
-
-def _found_at(trace: ReadableTrace, chosen: ReadableSources) -> tuple[int, ...]:
-    wanted = trace.tokens[chosen.target].strip()
-    alike = tuple(p for p, text in enumerate(trace.tokens) if text.strip() == wanted)
-    # A word of several tokens was found by its last one, which may stand elsewhere too.
-    return alike if len(alike) == chosen.target_occurrences else (chosen.target,)
 
 
 def _heads(trace: ReadableTrace, chosen: ReadableSources) -> HeadTable:
@@ -176,7 +186,7 @@ def _heads(trace: ReadableTrace, chosen: ReadableSources) -> HeadTable:
             source=link.source,
             text=trace.tokens[link.source],
             weight=float(link.weight),
-            contribution=float(link.contribution),
+            contribution=float(link.contribution) if math.isfinite(link.contribution) else None,
             share=float(link.share),
         )
         for link in chosen.strongest
@@ -187,11 +197,13 @@ def _heads(trace: ReadableTrace, chosen: ReadableSources) -> HeadTable:
 
 
 def _first_token(
-    trace: ReadableTrace, chosen: ReadableSources, contribution_share: float
+    trace: ReadableTrace, chosen: ReadableSources, contribution: list[float] | None
 ) -> FirstToken:
     attention = float(chosen.first_token_attention)
-    soaks = attention >= _SOAKS_FROM and 2 * contribution_share < attention and chosen.target > 0
-    return FirstToken(trace.tokens[0], attention, contribution_share, soaks)
+    brings = None if contribution is None else contribution[0]
+    less = brings is not None and brings < attention
+    soaks = attention >= _SOAKS_FROM and less and chosen.target > 0
+    return FirstToken(trace.tokens[0], attention, brings, soaks)
 
 
 def _next_tokens(trace: ReadableTrace) -> NextTokens:

@@ -2,7 +2,7 @@
 
 import math
 
-__all__ = ["percent", "percent_at_most", "scale_bound", "size"]
+__all__ = ["length", "percent", "percent_at_most", "scale_bound", "size"]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -20,6 +20,11 @@ def percent_at_most(share: float) -> str:
 def scale_bound(share: float) -> str:
     """Write a bound of the scale: two decimals, no idle zeros."""
     return f"{share * 100:.2f}".rstrip("0").rstrip(".") + "%"
+
+
+def length(contribution: float | None) -> str:
+    """Write the length of a contribution with three digits, an unknown one as a dash."""
+    return "–" if contribution is None else f"{contribution:#.3g}"
 
 
 def size(count: int) -> str:

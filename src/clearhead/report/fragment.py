@@ -8,7 +8,7 @@ each stands beside its gauge.
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from clearhead.report.figures import percent, percent_at_most, scale_bound, size
+from clearhead.report.figures import length, percent, percent_at_most, scale_bound, size
 from clearhead.report.parts import LookReport, SourceToken, Strip
 from clearhead.report.strip import GAUGES
 from clearhead.report.visible import label, visible
@@ -54,8 +54,10 @@ def _head(report: LookReport) -> Iterator[str]:
     yield f"<p>Where ⟦{chosen}⟧ (token {strip.target}) drew from, by {strip.by}."
     if strip.occurrences > 1:
         yield f" It is the last of {strip.occurrences} such."
-    yield f" On the first token rests {percent(first.attention)} of its attention; from there comes"
-    yield f" {percent(first.contribution_share)} of the contribution.</p>"
+    yield f" On the first token rests {percent(first.attention)} of its attention"
+    brings = first.contribution_share
+    yield "" if brings is None else f"; from there comes {percent(brings)} of the contribution"
+    yield ".</p>"
 
 
 def _strip(strip: Strip) -> str:
@@ -117,7 +119,7 @@ def _links(report: LookReport) -> Iterator[tuple[str, ...]]:
             _label(report.strip.tokens[row.source], spaced=False),
             str(row.source),
             f"{row.weight:.3f}",
-            f"{row.contribution:.3g}",
+            length(row.contribution),
             percent(row.share),
         )
 

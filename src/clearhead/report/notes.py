@@ -56,15 +56,14 @@ def notes_for(by: Measure, heads: HeadTable, first_token: FirstToken) -> tuple[N
 
 
 def _first_token_note(first_token: FirstToken) -> Note:
-    measured = (
-        f"here it takes {percent(first_token.attention)} of the attention and brings"
-        f" {percent(first_token.contribution_share)} of the contribution."
-    )
-    return Note(
-        "first token",
-        "First tokens soak up attention that a head has no other use for, but bring little: "
-        + measured
-        if first_token.soaks
-        else "First tokens often soak up attention that a head has no other use for: " + measured,
-        f"{_XIAO}; Kobayashi et al. 2020",
-    )
+    takes, brings = first_token.attention, first_token.contribution_share
+    told = "First tokens often soak up attention that a head has no other use for"
+    if first_token.soaks and brings is not None:
+        little = "little" if 2 * brings < takes else "less than their weights suggest"
+        told = (
+            f"First tokens soak up attention that a head has no other use for, but bring {little}"
+        )
+    measured = f"here it takes {percent(takes)} of the attention"
+    if brings is not None:
+        measured = f"{measured} and brings {percent(brings)} of the contribution"
+    return Note("first token", f"{told}: {measured}.", f"{_XIAO}; Kobayashi et al. 2020")

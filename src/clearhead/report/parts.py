@@ -76,7 +76,7 @@ class SourceToken:
         special: whether it is a control token of the vocabulary.
         reachable: false where it came later and the model is causal: it cannot be a source.
         share: its share by the chosen measure; all shares sum to 1.
-        contribution_share: its share by contribution.
+        contribution_share: its share by contribution, or None where the model's W_O is not known.
         attention_share: its share by attention.
         level: its band of the scale, 0 for below the scale.
         rank: 1 for the largest share.
@@ -89,7 +89,7 @@ class SourceToken:
     special: bool
     reachable: bool
     share: float
-    contribution_share: float
+    contribution_share: float | None
     attention_share: float
     level: int
     rank: int
@@ -161,7 +161,7 @@ class HeadRow:
         source: the position that was read.
         text: the source token's label.
         weight: A of this head, chosen token and source.
-        contribution: the length of what it brought, ‖A · v · W_O‖.
+        contribution: the length of what it brought, ‖A · v · W_O‖; None where W_O is not known.
         share: its part of the sum over the chosen layers, all heads and all sources.
     """
 
@@ -170,7 +170,7 @@ class HeadRow:
     source: int
     text: str
     weight: float
-    contribution: float
+    contribution: float | None
     share: float
 
 
@@ -189,13 +189,13 @@ class FirstToken:
     Attributes:
         text: the first token's label.
         attention: mean weight on token 0 over the chosen layers and heads.
-        contribution_share: the share of the contribution that comes from it.
-        soaks: whether it takes much attention and brings less than half of that as contribution.
+        contribution_share: the share of the contribution that comes from it, where it is known.
+        soaks: whether it takes a quarter of the attention or more, and brings a smaller part.
     """
 
     text: str
     attention: float
-    contribution_share: float
+    contribution_share: float | None
     soaks: bool
 
 

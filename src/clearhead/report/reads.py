@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from clearhead.report.parts import Measure
+from clearhead.tokens.pieces import Piece
 
 __all__ = [
     "ReadableLink",
     "ReadableNextToken",
-    "ReadablePiece",
     "ReadableShares",
     "ReadableSources",
     "ReadableTrace",
@@ -94,31 +94,6 @@ class ReadableSources(Protocol):
 
 
 @runtime_checkable
-class ReadablePiece(Protocol):
-    """The text of one token, or which part of a character it is."""
-
-    @property
-    def text(self) -> str:
-        """What it stands for; of a split character, the whole character."""
-        ...
-
-    @property
-    def part(self) -> int:
-        """Which part, from 1."""
-        ...
-
-    @property
-    def parts(self) -> int:
-        """How many parts; 1 for an ordinary token."""
-        ...
-
-    @property
-    def special(self) -> bool:
-        """Whether it is a control token."""
-        ...
-
-
-@runtime_checkable
 class ReadableNextToken(Protocol):
     """A token that may come next."""
 
@@ -158,7 +133,7 @@ class ReadableTrace(Protocol):
         ...
 
     @property
-    def pieces(self) -> Sequence[ReadablePiece]:
+    def pieces(self) -> Sequence[Piece]:
         """The tokens, with the parts of split characters told."""
         ...
 

@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from clearhead.report.figures import percent, scale_bound, size
+from clearhead.report.figures import length, percent, scale_bound, size
 from clearhead.report.parts import HeadLine, LookReport, NextTokens, Note, Strip
 from clearhead.report.strip import GAUGES, level_styles, strip_lines
 from clearhead.report.terminal import Terminal, rendered
@@ -56,7 +56,8 @@ def _sections(report: LookReport, width: int, styles: Sequence[str]) -> Iterator
 
 def _head(head: HeadLine) -> Iterator[Text]:
     name, origin = visible(head.model), visible(head.weights_origin)
-    yield Text(origin if origin.startswith(name) else f"{name}: {origin}", "bold")
+    known = origin.startswith(name) and bool(origin)
+    yield Text(origin if known else f"{name}: {origin}" if origin else name, "bold")
     layers = "1 layer" if len(head.layers) == 1 else f"{len(head.layers)} layers"
     yield Text(
         f"{_count(head.tokens, 'token')}, {layers} × {_count(head.heads, 'head')},"
@@ -76,10 +77,10 @@ def _facts(report: LookReport) -> Iterator[Text]:
             f"⟦{_name(strip, strip.target)}⟧ drew most from {name}:"
             f" {percent(source.share)} of its {_measured(strip)}"
         )
-    yield Text(
-        f"On the first token, {_quoted(first.text)}, rests {percent(first.attention)} of its"
-        f" attention; from there comes {percent(first.contribution_share)} of the contribution"
-    )
+    brings = first.contribution_share
+    rests = f"On the first token, {_quoted(first.text)}, rests {percent(first.attention)} of its"
+    comes = "" if brings is None else f"; from there comes {percent(brings)} of the contribution"
+    yield Text(f"{rests} attention{comes}")
     if report.next_tokens.likeliest:
         best = report.next_tokens.likeliest[0]
         yield Text(f"Likeliest next token: {label(best.text)}, {percent(best.probability)}")
@@ -191,7 +192,7 @@ def _which_heads(report: LookReport, width: int) -> Iterator[RenderableType]:
             _cell(report.strip, row.source, most),
             str(row.source),
             f"{row.weight:.3f}",
-            f"{row.contribution:.3g}",
+            length(row.contribution),
             percent(row.share),
         )
     legend = " (L layer, H head)" if narrow else ""
