@@ -1,0 +1,71 @@
+"""How the benches time: alternating runs, medians, and a calibration product before and after.
+
+A timing counts only if the same matrix product took the same time, to 10%, before and after it: else the
+machine was doing something else, and the bench says so.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+__all__ = ["alternating", "calibrated", "child", "clock", "median_seconds"]
+
+DRIFT = 1.10
+
+
+def clock(work: Callable[[], object]) -> float:
+    """Seconds that one call takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def median_seconds(work: Callable[[], object], *, runs: int = 7) -> float:
+    """Median of several calls after one that does not count."""
+    work()
+    return statistics.median(clock(work) for _ in range(runs))
+
+
+def alternating(
+    ours: Callable[[], object], peer: Callable[[], object], *, runs: int = 7
+) -> tuple[float, float, float]:
+    """Median seconds of ours and of the peer, and the median of the paired ratios ours / peer."""
+    ours(), peer()
+    pairs = [(clock(ours), clock(peer)) for _ in range(runs)]
+    ratio = statistics.median(mine / theirs for mine, theirs in pairs)
+    return (
+        statistics.median(mine for mine, _ in pairs),
+        statistics.median(theirs for _, theirs in pairs),
+        ratio,
+    )
+
+
+@contextmanager
+def calibrated(name: str) -> Iterator[None]:
+    """Print a heading, and afterwards whether the timings under it count."""
+    print(f"\n{name}")
+    before = _product()
+    yield
+    drift = _product() / before
+    steady = 1 / DRIFT <= drift <= DRIFT
+    verdict = "the timings count" if steady else "the machine was busy: run again"
+    print(f"  calibration product after / before {drift:.2f}: {verdict}")
+
+
+def child(script: Path, *arguments: object) -> dict[str, float]:
+    """Run a script in a process of its own and read the JSON object that it prints last."""
+    command = [sys.executable, str(script), *map(str, arguments)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _product() -> float:
+    square = torch.randn(1024, 1024)
+    return median_seconds(lambda: square @ square, runs=21)

@@ -1,0 +1,37 @@
+"""One run in a process of its own, for ``bench/trace.py``: tokens and mode in, JSON out."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+import clearhead as ch
+
+
+def main(n: int, mode: str) -> dict[str, float]:
+    """Load, warm up, forget the peak so far, run once."""
+    model = ch.from_pretrained("smollm2", engine="transformers")
+    ids = torch.randint(5, 40000, (1, n), generator=torch.Generator().manual_seed(0))
+    model.set_attn_implementation("eager" if mode == "eager" else "sdpa")
+    held = 0.0
+    with torch.no_grad():
+        model(ids[:, :64])
+        Path("/proc/self/clear_refs").write_text("5")  # the peak from here on
+        start = time.perf_counter()
+        if mode == "traced":
+            held = ch.trace(model, ids).nbytes / 1e9
+        else:
+            output = model(
+                ids, use_cache=False, logits_to_keep=1, output_attentions=mode == "eager"
+            )
+            held = sum(a.nbytes for a in output.attentions or ()) / 1e9
+        seconds = time.perf_counter() - start
+    status = Path("/proc/self/status").read_text().splitlines()
+    peak = next(line for line in status if line.startswith("VmHWM"))
+    return {"peak": int(peak.split()[1]) * 1024 / 1e9, "seconds": seconds, "held": held}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(int(sys.argv[1]), sys.argv[2])))
