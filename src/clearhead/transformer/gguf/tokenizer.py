@@ -125,13 +125,14 @@ def _byte_pairs(header: GgufHeader, tokens: list[str]) -> Tokenizer:
 
 def _add_marked(header: GgufHeader, tokenizer: Tokenizer, tokens: list[str]) -> None:
     """Keep whole in any text what the file marks as control or as added by a user."""
-    kinds = cast("list[Any]", header.settings.get("tokenizer.ggml.token_type", []))
-    if kinds and len(kinds) != len(tokens):
+    kinds = header.settings.get("tokenizer.ggml.token_type", [0] * len(tokens))
+    if not isinstance(kinds, list) or len(cast("list[Any]", kinds)) != len(tokens):
         raise CheckpointError(
-            f"{header.file} cannot be read: {len(tokens)} tokens, but {len(kinds)} token types"
+            f"{header.file} cannot be read: expected {len(tokens)} entries in "
+            "tokenizer.ggml.token_type, one for each token"
         )
+    marked = list(zip(tokens, cast("list[Any]", kinds), strict=True))
     library = cast("Any", tokenizer)  # its two methods are typed in part
-    marked = list(zip(tokens, kinds, strict=False))
     library.add_special_tokens([_whole(token) for token, kind in marked if kind == _CONTROL])
     library.add_tokens([_whole(token) for token, kind in marked if kind == _USER_DEFINED])
 

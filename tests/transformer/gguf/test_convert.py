@@ -1,0 +1,256 @@
+"""A GGUF file becomes a folder: the same model, whole or not at all."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import namedtuple
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from clearhead.errors import CheckpointError
+from clearhead.transformer.cache_folder import read_seal
+from clearhead.transformer.fetch import sha256_of
+from clearhead.transformer.gguf import convert
+from clearhead.transformer.gguf.convert import folder_of, write_folder
+from tests.transformer.gguf.tiny_gguf import (
+    F32,
+    Q4_1,
+    random_tensors,
+    tensors_of,
+    tiny_model,
+    write_gguf,
+)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CLEARHEAD_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def refused(tensors: dict[str, np.ndarray], tmp_path: Path, **changed: Any) -> str:
+    file = write_gguf(tmp_path / "x.gguf", tensors, **changed)
+    with pytest.raises(CheckpointError) as caught:
+        folder_of(file)
+    models = tmp_path / "cache" / "models"
+    assert not models.exists() or not list(models.iterdir())  # nothing half-written
+    return str(caught.value).removeprefix(f"{file} cannot be read")
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("engine", ["clearhead", "transformers"])
+def test_the_model_that_went_in_comes_out(tied: bool, engine: str, tmp_path: Path) -> None:
+    import torch
+
+    from clearhead.transformer.checkpoint import from_pretrained
+
+    model = tiny_model(tied=tied)
+    file = write_gguf(tmp_path / "Tiny-F32.gguf", tensors_of(model))
+    again = from_pretrained(file, engine=engine)
+    ids = torch.arange(40).unsqueeze(0)
+    with torch.no_grad():
+        expected, got = model(ids).logits, again(ids).logits
+    torch.testing.assert_close(got, expected)
+    assert again.clearhead_origin == "Tiny float32, as stored"
+    assert again.clearhead_tokenizer.encode("he") == [258]
+    if engine == "transformers":
+        theirs, ours = model.state_dict(), again.state_dict()
+        assert theirs.keys() == ours.keys()
+        assert all(torch.equal(theirs[name], ours[name]) for name in theirs)
+        assert again.config.rope_parameters == model.config.rope_parameters
+        assert again.generation_config.eos_token_id == 1
+
+
+@pytest.mark.parametrize(
+    "kind", [Q4_1, gguf.GGMLQuantizationType.Q8_0, gguf.GGMLQuantizationType.F16]
+)
+def test_each_kind_is_widened_as_gguf_says(kind: gguf.GGMLQuantizationType, tmp_path: Path) -> None:
+    tensors = random_tensors(1)
+    file = write_gguf(tmp_path / f"Tiny.{kind.name}.gguf", tensors, kind=kind)
+    folder = folder_of(file)
+    weights = load_file(folder / "model.safetensors")
+    stored = tensors["blk.1.ffn_up.weight"]
+    widened = gguf.dequantize(gguf.quantize(stored, kind), kind)
+    assert weights["model.layers.1.mlp.up_proj.weight"].dtype == np.float32
+    np.testing.assert_array_equal(weights["model.layers.1.mlp.up_proj.weight"], widened)
+    assert len(weights) == len(tensors)
+    facts = read_seal(folder)
+    assert facts is not None
+    how = "widened" if kind.name == "F16" else "dequantised"
+    assert facts["origin"] == f"Tiny {kind.name}, {how} to float32"
+    assert facts["sha256"] == sha256_of(file) == folder.name
+    assert facts["bytes"] == sum(facts["files"].values())
+
+
+def test_the_size_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write_gguf(tmp_path / "x.gguf", random_tensors(0))
+    folder = folder_of(file)
+    assert folder_of(file) == folder
+    facts = read_seal(folder)
+    assert facts is not None
+    size = f"{facts['bytes'] / 1e3:.0f} kB"
+    said = f"clearhead: x.gguf: {size} of float32 weights are kept in {folder}\n"
+    assert capsys.readouterr() == ("", said)
+
+
+def test_another_architecture_is_refused_by_name(tmp_path: Path) -> None:
+    said = refused(random_tensors(0), tmp_path, architecture="mamba")
+    assert said == ": it holds a model of the architecture 'mamba'; readable is 'llama'"
+
+
+def test_tensors_that_do_not_fit_are_listed(tmp_path: Path) -> None:
+    tensors = random_tensors(0)
+    del tensors["blk.1.attn_q.weight"]
+    tensors["rope_freqs.weight"] = np.ones(4, np.float32)
+    tensors["blk.0.attn_k.weight"] = np.ones((32, 32), np.float32)
+    assert refused(tensors, tmp_path) == (
+        ", 3 faults:\n"
+        "  - missing blk.1.attn_q.weight (32, 32)\n"
+        "  - blk.0.attn_k.weight has the shape (32, 32), expected (16, 32)\n"
+        "  - unexpected rope_freqs.weight (4,)"
+    )
+
+
+def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+    tensors = random_tensors(0)
+    tensors["output_norm.weight"][3] = np.nan
+    assert refused(tensors, tmp_path) == ": output_norm.weight holds NaN or infinity"
+
+
+def test_a_kind_that_cannot_be_widened_is_refused(tmp_path: Path) -> None:
+    tensors = random_tensors(0)
+    tensors["output_norm.weight"] = np.ones(32, np.int32)
+    said = ": output_norm.weight is stored as I32, which cannot be widened"
+    assert refused(tensors, tmp_path) == said
+
+
+def test_more_tokens_than_rows_are_refused(tmp_path: Path) -> None:
+    tensors = random_tensors(0)
+    tensors["token_embd.weight"] = tensors["token_embd.weight"][:-1]
+    said = ": the tokenizer has 261 tokens, but the embedding has 260 rows"
+    assert refused(tensors, tmp_path) == said
+
+
+def test_more_rows_than_tokens_are_fine(tmp_path: Path) -> None:
+    tensors = random_tensors(0)
+    tensors["token_embd.weight"] = np.ones((264, 32), np.float32)
+    folder = folder_of(write_gguf(tmp_path / "x.gguf", tensors))
+    assert json.loads((folder / "config.json").read_text())["vocab_size"] == 264
+
+
+def test_too_little_room_is_said_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = namedtuple("usage", "free")  # noqa: PYI024  (two lines of a stand-in)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(1000))
+    file = write_gguf(tmp_path / "x.gguf", random_tensors(0))
+    with pytest.raises(CheckpointError) as caught:
+        folder_of(file)
+    assert str(caught.value) == (
+        f"{file} needs 108 kB in {tmp_path / 'cache' / 'models'} as float32, "
+        "and only 1 kB are free there"
+    )
+
+
+def test_a_folder_that_lost_a_file_is_made_again(tmp_path: Path) -> None:
+    file = write_gguf(tmp_path / "x.gguf", random_tensors(0))
+    folder = folder_of(file)
+    for damage in (lambda f: f.unlink(), lambda f: f.write_bytes(f.read_bytes()[:-1])):
+        damage(folder / "model.safetensors")
+        assert read_seal(folder) is None
+        assert read_seal(folder_of(file)) is not None
+
+
+def test_a_changed_file_is_not_taken_for_the_old_one(tmp_path: Path) -> None:
+    file = write_gguf(tmp_path / "x.gguf", random_tensors(0))
+    first = folder_of(file)
+    write_gguf(file, random_tensors(1))  # the same length, and within a tick of the clock
+    assert folder_of(file) != first
+
+
+def test_the_sha256_is_remembered(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_gguf(tmp_path / "x.gguf", random_tensors(0))
+    an_hour_ago = time.time() - 3600
+    os.utime(file, (an_hour_ago, an_hour_ago))
+    folder = folder_of(file)
+    monkeypatch.setattr(convert, "sha256_of", None)  # it must not be asked again
+    assert folder_of(file) == folder
+    monkeypatch.undo()
+    monkeypatch.setenv("CLEARHEAD_CACHE", str(cache))
+    for damage in ("", "[]", '{"x": 1}', "\0"):
+        (cache / "sha256.json").write_text(damage)
+        assert folder_of(file) == folder
+
+
+_ELSEWHERE = """
+import sys
+from pathlib import Path
+from clearhead.transformer.gguf.convert import folder_of
+print(folder_of(Path(sys.argv[1])))
+"""
+
+
+def test_two_processes_at_once_make_it_once(tmp_path: Path, cache: Path) -> None:
+    file = write_gguf(tmp_path / "x.gguf", random_tensors(0))
+    command = [sys.executable, "-c", _ELSEWHERE, str(file)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    running = [subprocess.Popen(command, **pipes) for _ in range(2)]
+    outputs = [process.communicate(timeout=60) for process in running]
+    assert [process.returncode for process in running] == [0, 0]
+    assert outputs[0][0] == outputs[1][0]
+    assert sum("are kept in" in said for _, said in outputs) == 1
+    assert [folder.name for folder in (cache / "models").iterdir()] == [sha256_of(file)]
+
+
+_SLOW = """
+import sys, time
+from pathlib import Path
+from clearhead.transformer.gguf import convert
+weights = convert._weights
+def slowly(header, places):
+    for tensor in weights(header, places):
+        print("writing", flush=True)
+        yield tensor
+        time.sleep(0.2)
+convert._weights = slowly
+convert.folder_of(Path(sys.argv[1]))
+"""
+
+
+def test_a_process_killed_while_writing_leaves_nothing_that_is_taken_for_whole(
+    tmp_path: Path, cache: Path
+) -> None:
+    file = write_gguf(tmp_path / "x.gguf", random_tensors(0))
+    with subprocess.Popen(
+        [sys.executable, "-c", _SLOW, str(file)], stdout=subprocess.PIPE, text=True
+    ) as dying:
+        assert dying.stdout is not None
+        assert dying.stdout.readline() == "writing\n"
+        assert dying.stdout.readline() == "writing\n"
+        dying.kill()
+    left = list((cache / "models").iterdir())
+    assert [folder.name.startswith(f".{sha256_of(file)}.part-") for folder in left] == [True]
+    folder = folder_of(file)
+    assert list((cache / "models").iterdir()) == [folder]
+    assert read_seal(folder) is not None
+
+
+def test_it_is_written_into_the_folder_that_is_given(tmp_path: Path) -> None:
+    file = write_gguf(tmp_path / "x.gguf", random_tensors(0), kind=F32)
+    target = tmp_path / "out"
+    target.mkdir()
+    size = write_folder(file, target, sha256="0")
+    names = {"clearhead.json", "config.json", "generation_config.json", "model.safetensors"}
+    names |= {"tokenizer.json", "tokenizer_config.json"}
+    assert {entry.name for entry in target.iterdir()} == names
+    assert size == sum(e.stat().st_size for e in target.iterdir() if e.name != "clearhead.json")
