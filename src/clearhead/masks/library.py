@@ -186,7 +186,7 @@ def chunked_mask(size: int, *, start: int | Int[Tensor, "..."] = 0) -> Chunked:
 
     Args:
         size: positions a chunk, at least 1.
-        start: where the first chunk begins; one for all, or (batch,): with left padding, the first
+        start: where the first chunk begins, 0 or more; one for all, or (batch,): with left padding, the first
             real position of each batch row.
 
     Returns:
@@ -203,15 +203,15 @@ def chunked_mask(size: int, *, start: int | Int[Tensor, "..."] = 0) -> Chunked:
     size = _count("chunked_mask", "size", size, least=1)
     if isinstance(start, Tensor):
         return Chunked(size, _each("chunked_mask", "start", start))
-    return Chunked(size, start)
+    return Chunked(size, _count("chunked_mask", "start", start, least=0))
 
 
 def _rows(table: Tensor) -> Tensor:
     return table[None] if table.dim() == 1 else table
 
 
-def _count(mask: str, name: str, value: int, *, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:  # pyright: ignore[reportUnnecessaryIsInstance]
+def _count(mask: str, name: str, value: object, *, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise MaskError(f"{mask}: expected {name} as an integer of {least} or more, got {value!r}")
     return value
 

@@ -35,7 +35,7 @@ def numbers(tensor: Int[Tensor, "count"]) -> list[int]:
 
     Cost: O(count); an accelerator waits.
     """
-    return tensor.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return tensor.numpy(force=True).tolist()
 
 
 @final
