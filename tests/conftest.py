@@ -58,11 +58,9 @@ def pytest_configure(config: pytest.Config) -> None:
     loaded = sorted(name for name in sys.modules if name.split(".")[0] == "clearhead")
     if loaded:
         raise pytest.UsageError(f"--shape-checks comes too late, already imported: {loaded}")
-    from jaxtyping import install_import_hook
+    from tests.shape_checks import check_shapes_of
 
-    import tests.shape_checks
-
-    install_import_hook("clearhead", f"{tests.shape_checks.__name__}.checked")
+    check_shapes_of("clearhead")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

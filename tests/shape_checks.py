@@ -4,22 +4,41 @@ A test of an error gives a function what its signature forbids, and must meet cl
 message rather than a checker's. So arguments are judged together with the result, once the body has
 returned: whoever accepts what its signature forbids is caught, and whoever refuses it is heard.
 
-Only what names a shape is judged here; every other type is pyright's to judge.
+Only what names a shape is judged here; every other type is pyright's to judge. A function that
+names none is left as it is: some libraries count the parameters of what they are given.
 """
 
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar, get_args
 
+import jaxtyping
 from beartype import BeartypeConf, beartype
 from jaxtyping import AbstractArray
 
-__all__ = ["checked"]
+__all__ = ["check_shapes_of", "checked"]
 
 _Made = TypeVar("_Made", bound=Callable[..., object])
 
 # An int is welcome where a float is: that is what Python's typing says, and not beartype's default.
 _beartype = beartype(conf=BeartypeConf(is_pep484_tower=True))
+
+
+def check_shapes_of(package: str) -> None:
+    """Check the shapes in a package's signatures from here on; it must not be imported yet."""
+    original = jaxtyping.jaxtyped
+
+    def sparing(*, typechecker: object) -> Callable[[Any], Any]:
+        def decorate(made: Any) -> Any:
+            hints = getattr(made, "__annotations__", {}).values()
+            bare = callable(made) and not isinstance(made, type)
+            spared = bare and not any(map(_names_a_shape, hints))
+            return made if spared else original(made, typechecker=typechecker)
+
+        return decorate
+
+    jaxtyping.install_import_hook(package, f"{__name__}.checked")
+    jaxtyping.jaxtyped = sparing
 
 
 def checked(function: _Made) -> _Made:
@@ -40,6 +59,8 @@ def checked(function: _Made) -> _Made:
 
 
 def _names_a_shape(hint: object) -> bool:
+    if isinstance(hint, str):  # an annotation that waits for a name
+        return "Tensor," in hint
     if isinstance(hint, type) and issubclass(hint, AbstractArray):
         return True
     return any(_names_a_shape(part) for part in get_args(hint))
