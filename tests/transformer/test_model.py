@@ -135,6 +135,24 @@ def test_kept_logits_are_those_of_transformers(keep, plain_folder, generator):
     assert torch.equal(ours, theirs)
 
 
+@torch.no_grad()
+@pytest.mark.real_model
+def test_smollm2_is_bit_for_bit_that_of_transformers(smollm2, smollm2_hf, generator):
+    ids = torch.randint(0, 49152, (1, 300), generator=generator)
+    assert isinstance(smollm2, Transformer)
+    assert torch.equal(smollm2(ids).logits, smollm2_hf(ids).logits)
+
+
+@torch.no_grad()
+@pytest.mark.real_model
+def test_smollm2_knows_the_capital_of_france(smollm2):
+    tokenizer = smollm2.clearhead_tokenizer
+    ids = torch.tensor([tokenizer.encode("The capital of France is")])
+    probabilities = smollm2(ids, logits_to_keep=1).logits[0, 0].softmax(-1)
+    assert tokenizer.decode([int(probabilities.argmax())]) == " Paris"
+    assert round(float(probabilities.max()), 3) == 0.773
+
+
 # ------------------------------------------------------------------------------------------ laws
 
 
@@ -258,12 +276,19 @@ def test_ids_that_are_no_whole_numbers_are_refused():
     )
 
 
-def test_a_negative_number_of_positions_is_refused():
+@pytest.mark.parametrize(
+    ("keep", "fault"),
+    [
+        (-1, "must be 0 (all) or how many last positions, got -1"),
+        (torch.tensor([[0, 1]]), "must list positions, got shape (1, 2)"),
+        (torch.tensor([0, -3]), "must lie in -2 … 1, got -3 … 0"),
+        (torch.tensor([2]), "must lie in -2 … 1, got 2 … 2"),
+    ],
+)
+def test_positions_that_are_not_there_are_refused(keep, fault):
     with pytest.raises(InputError) as caught:
-        tiny()(torch.tensor([[1, 2]]), logits_to_keep=-1)
-    assert str(caught.value) == (
-        "logits_to_keep must be 0 (all) or how many last positions, got -1"
-    )
+        tiny()(torch.tensor([[1, 2]]), logits_to_keep=keep)
+    assert str(caught.value) == f"the model cannot read this: logits_to_keep {fault}"
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (2, 0)])

@@ -129,7 +129,8 @@ class Transformer(nn.Module):
 
         Cost: time grows with n², memory with n.
         """
-        _check(ids, attention_mask, vocabulary=self.config.vocabulary_size)
+        vocabulary = self.config.vocabulary_size
+        _check(ids, attention_mask, logits_to_keep, vocabulary=vocabulary)
         real = _real(attention_mask)
         x = self.token_embedding(ids)
         phases = self.positions.phases(_positions(ids, real), dtype=x.dtype)
@@ -216,7 +217,9 @@ class Transformer(nn.Module):
         return [module for module in self.modules() if isinstance(module, MultiHeadAttention)]
 
 
-def _check(ids: Tensor, attention_mask: Tensor | None, *, vocabulary: int) -> None:
+def _check(
+    ids: Tensor, attention_mask: Tensor | None, keep: int | Tensor, *, vocabulary: int
+) -> None:
     faults: list[str] = []
     if ids.dim() != 2:
         faults.append(f"ids must be (batch, n), got shape {tuple(ids.shape)}")
@@ -227,13 +230,25 @@ def _check(ids: Tensor, attention_mask: Tensor | None, *, vocabulary: int) -> No
             f"attention_mask must have the shape of ids {tuple(ids.shape)}, "
             f"got {tuple(attention_mask.shape)}"
         )
-    # Looking at values would split a compiled graph.
-    if ids.numel() and not torch.compiler.is_compiling():
-        low, high = (int(bound) for bound in torch.aminmax(ids))
-        if low < 0 or high >= vocabulary:
-            faults.append(f"ids must lie in 0 … {vocabulary - 1}, got {low} … {high}")
+    if isinstance(keep, Tensor) and keep.dim() != 1:
+        faults.append(f"logits_to_keep must list positions, got shape {tuple(keep.shape)}")
+    if isinstance(keep, int) and keep < 0:
+        faults.append(f"logits_to_keep must be 0 (all) or how many last positions, got {keep}")
+    faults += _outside("ids", ids, range(vocabulary))
+    if isinstance(keep, Tensor):
+        faults += _outside("logits_to_keep", keep, range(-ids.shape[-1], ids.shape[-1]))
     if faults:
         raise InputError(gathered("the model cannot read this", faults))
+
+
+def _outside(name: str, values: Tensor, allowed: range) -> list[str]:
+    # Looking at values would split a compiled graph.
+    if not values.numel() or torch.compiler.is_compiling():
+        return []
+    low, high = (bound.item() for bound in torch.aminmax(values))
+    if allowed.start <= low and high < allowed.stop:
+        return []
+    return [f"{name} must lie in {allowed.start} … {allowed.stop - 1}, got {low} … {high}"]
 
 
 def _real(attention_mask: Tensor | None) -> Bool[Tensor, "batch n"] | None:
@@ -256,8 +271,4 @@ def _positions(ids: Tensor, real: Bool[Tensor, "batch n"] | None) -> Int[Tensor,
 def _kept(
     x: Float[Tensor, "batch n d_model"], keep: int | Tensor
 ) -> Float[Tensor, "batch kept d_model"]:
-    if isinstance(keep, Tensor):
-        return x[:, keep]
-    if keep < 0:
-        raise InputError(f"logits_to_keep must be 0 (all) or how many last positions, got {keep}")
-    return x[:, -keep:]
+    return x[:, keep] if isinstance(keep, Tensor) else x[:, -keep:]
