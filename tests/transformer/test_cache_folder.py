@@ -92,8 +92,8 @@ def test_a_cache_that_cannot_be_written_says_so(
     with pytest.raises(CheckpointError) as written:
         whole_file(tmp_path / "file" / "x.json", "{}")
     for caught, place in ((locked, "locks"), (written, "x.json")):
-        place = re.escape(str(tmp_path / "file" / place))
-        said = rf"{place} cannot be written: (Not a directory|File exists); make room, or set CLEA"
+        there = re.escape(str(tmp_path / "file" / place))
+        said = rf"{there} cannot be written: (Not a directory|File exists); make room, or set CLEA"
         assert re.match(said, str(caught.value))
 
 

@@ -87,7 +87,7 @@ def resolve(name_or_path: str | os.PathLike[str], *, revision: str | None = None
     path = Path(name).expanduser()
     if name in aliases:
         found, sha256 = fetch(aliases[name]), aliases[name].carried_sha256
-    elif path.exists():
+    elif name and path.exists():
         found, sha256 = path, None
     elif _is_hub_name(name):
         from clearhead.transformer.hub import from_hub

@@ -75,7 +75,11 @@ def wrapped_tokenizer(folder: ModelFolder) -> TextTokenizer | None:
             )
         except Exception:  # noqa: BLE001  (whatever the reason, a model can be used without one)
             return None
-    return TextTokenizer.wrap(host)
+    # Where its files are missing, transformers makes a tokenizer of a few special tokens instead.
+    vocabulary = [name for name in host.vocab_files_names.values() if name != "tokenizer.json"]
+    needed = vocabulary or ["tokenizer_config.json"]
+    there = any((folder.path / name).is_file() for name in needed)
+    return TextTokenizer.wrap(host) if there else None
 
 
 def _class_of(folder: ModelFolder) -> Any:
