@@ -61,15 +61,41 @@ def test_new_lines_are_shown_and_break_once():
     assert _lines(trace) == ["a↵↵", "␣␣b ⟦█c⟧"]
 
 
+def test_a_lone_space_is_a_space_unless_it_brings_something():
+    trace = FakeTrace.of("item", " ", "7", contribution=(0, 0, 1))
+    assert _lines(trace) == ["item ⟦█7⟧"]
+    trace = FakeTrace.of("item", " ", "7", contribution=(0, 0.3, 0.7))
+    assert _lines(trace) == ["item▇␣⟦█7⟧"]
+    assert _lines(FakeTrace.of("item", " ", contribution=(1, 0))) == ["█item⟦␣⟧"]
+
+
+def test_a_vocabulary_of_words_is_spaced():
+    control = (Piece(text, special=True) for text in ("[CLS]", "[SEP]"))
+    first, last = control
+    trace = FakeTrace.of(first, "play", "##ing", "cards", ".", last, contribution=(0,) * 5 + (1,))
+    assert _lines(trace) == ["[CLS] play##ing cards . ⟦█[SEP]⟧"]
+    assert _lines(FakeTrace.of("anti", "dis", contribution=(0, 1))) == ["anti⟦█dis⟧"]
+
+
 def test_white_space_is_counted_where_it_is_long():
     trace = FakeTrace.of("a", " ", " " * 12, "  b", "c ", "", contribution=(0,) * 5 + (1,))
-    assert _lines(trace) == ["a␣␣×12 ␣bc␣⟦█‹empty›⟧"]
+    assert _lines(trace) == ["a ␣×12 ␣bc␣⟦█‹empty›⟧"]
 
 
 def test_a_split_character_is_whole_and_marked():
     emoji = (Piece("😀", part, 4) for part in range(1, 5))
     trace = FakeTrace.of("a ", *emoji, contribution=(0, 0, 0, 0, 1))
     assert _lines(trace) == ["a␣😀[1/4]😀[2/4]😀[3/4]⟦█😀[4/4]⟧"]
+
+
+def test_a_fold_keeps_its_distance():
+    texts = [*("a" for _ in range(300)), " ", *("b" for _ in range(300))]
+    trace = FakeTrace.of(*texts, contribution=(0,) * 299 + (0.5, 0, 0.5) + (0,) * 299)
+    (text,) = _lines(trace, 400)
+    assert text == (
+        "a … 292 tokens, 0.0% together, none above 0.0% … aaaaaa█a █bbbbbbb"
+        " … 286 tokens, 0.0% together, none above 0.0% … bbbbbb⟦b⟧"
+    )
 
 
 def test_folds_say_how_many_and_how_much(thousand):

@@ -12,6 +12,7 @@ from clearhead.report.figures import percent, percent_at_most, scale_bound, size
 from clearhead.report.terminal import Terminal
 from clearhead.report.text import render_text
 from clearhead.report.visible import cells, visible
+from tests.report.fakes import FakeTrace
 
 EXPECTED = Path(__file__).parent / "expected"
 
@@ -106,6 +107,12 @@ def test_a_word_found_twice_is_told(animal):
     repeated = dataclasses.replace(animal, pieces=(animal.pieces[5], *animal.pieces[1:]))
     shown = render_text(build_report(repeated, token="the"), Terminal(80))
     assert "Token 5 of 12, counted from 0, the last of 2 such; also at 0. Layers" in shown
+
+
+def test_a_word_of_several_tokens_is_told_where_it_ends():
+    trace = FakeTrace.of("My", " caf", "és", " here")
+    shown = render_text(build_report(trace, token="cafés"), Terminal(80))
+    assert "Token 2 of 4, counted from 0, where cafés ends. Layers" in shown
 
 
 @pytest.mark.parametrize(

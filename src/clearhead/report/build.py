@@ -21,6 +21,7 @@ from clearhead.report.parts import (
     Strip,
 )
 from clearhead.report.reads import ReadableSources, ReadableTrace
+from clearhead.tokens.pieces import Piece
 from clearhead.tracing.finding import occurrences
 
 __all__ = ["build_report", "level_of"]
@@ -146,6 +147,7 @@ def _strip(
 ) -> Strip:
     attention, contribution = shares["attention"] or [], shares["contribution"]
     own = shares[by] or []
+    words = _are_words(trace.pieces)
     order = sorted(range(len(own)), key=lambda position: -own[position])
     rank = {position: place for place, position in enumerate(order, start=1)}
     tokens = tuple(
@@ -155,6 +157,7 @@ def _strip(
             part=piece.part,
             parts=piece.parts,
             special=piece.special,
+            space_before=_space_before(piece, words=words and position > 0),
             reachable=not trace.causal or position <= chosen.target,
             share=own[position],
             contribution_share=None if contribution is None else contribution[position],
@@ -176,6 +179,19 @@ def _strip(
         scale=_SCALE,
         strongest=tuple(position for position in order[:_LIKELIEST] if own[position] > 0),
     )
+
+
+def _space_before(piece: Piece, *, words: bool) -> bool:
+    if words:
+        return not piece.text.startswith("##")
+    return piece.text.startswith(" ") and piece.text.strip(" ") != ""
+
+
+def _are_words(pieces: Sequence[Piece]) -> bool:
+    """Whether the vocabulary is one of words, which keeps no spaces: ``play ##ing [SEP]``."""
+    if any(piece.text.isspace() or " " in piece.text for piece in pieces):
+        return False
+    return any(piece.text in ("[CLS]", "[SEP]") or piece.text[:2] == "##" for piece in pieces)
 
 
 def _heads(trace: ReadableTrace, chosen: ReadableSources) -> HeadTable:

@@ -76,7 +76,7 @@ def _strip(strip: Strip) -> str:
 
 
 def _token(token: SourceToken, strip: Strip) -> str:
-    spaced = token.text.startswith(" ") and bool(token.text.strip(" "))
+    spaced = token.space_before
     text = f"{GAUGES[token.level].strip()}{_label(token, spaced=spaced)}"
     told = f"token {token.position}, {percent(token.share)}, rank {token.rank}"
     style = f"background:{_shade(token.level)}"

@@ -74,6 +74,8 @@ class SourceToken:
         part: which part of a split character it is, from 1.
         parts: how many tokens the character is split over; 1 for an ordinary token.
         special: whether it is a control token of the vocabulary.
+        space_before: whether a space stands between it and the token before it; where that space is
+            its own, ``text`` begins with it.
         reachable: false where it came later and the model is causal: it cannot be a source.
         share: its share by the chosen measure; all shares sum to 1.
         contribution_share: its share by contribution, or None where the model's W_O is not known.
@@ -87,6 +89,7 @@ class SourceToken:
     part: int
     parts: int
     special: bool
+    space_before: bool
     reachable: bool
     share: float
     contribution_share: float | None

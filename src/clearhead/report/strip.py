@@ -53,6 +53,9 @@ class _Span:
     ends_line: bool = False
 
 
+_SPACE = _Span("", "", space_before=True)
+
+
 def level_styles(*, few_colours: bool = False) -> Sequence[str]:
     """Give the style of each band, weakest first; ``few_colours`` for sixteen of them."""
     return _FEW_STYLES if few_colours else _STYLES
@@ -83,7 +86,7 @@ def strip_lines(strip: Strip, width: int, *, styles: Sequence[str] = _STYLES) ->
 
 
 def _append(lines: list[Text], span: _Span, width: int) -> None:
-    if span.space_before and lines[-1].cell_len:
+    if span.space_before and lines[-1].cell_len and not lines[-1].plain.endswith(" "):
         lines[-1].append(" ")
     if cells(span.text) > width - lines[-1].cell_len and lines[-1].cell_len:
         lines.append(Text())
@@ -118,11 +121,15 @@ def _fold(stretch: Stretch, *, later: bool) -> Iterator[_Span]:
     words = f"… {count} later tokens …" if later else f"… {count} tokens, {summed} …"
     for place, word in enumerate(words.split(" ")):
         yield _Span(word, "dim italic", space_before=True, may_break=place == 0)
+    yield _SPACE
 
 
 def _token(token: SourceToken, strip: Strip, styles: Sequence[str]) -> Iterator[_Span]:
-    spaced, shown = _split_space(token)
     is_target = token.position == strip.target
+    if token.text == " " and not token.level and not is_target:
+        yield _SPACE
+        return
+    spaced, shown = token.space_before, _shown(token)
     style = _style(token, styles, is_target=is_target)
     ends_line = token.text.endswith("\n") and not _breaks_again(strip.tokens, token.position + 1)
     wide = cells(shown[:1]) == 2
@@ -136,17 +143,15 @@ def _token(token: SourceToken, strip: Strip, styles: Sequence[str]) -> Iterator[
         yield _Span(f"{gauge}{shown}", style, spaced, may_break=wide, ends_line=ends_line)
 
 
-def _split_space(token: SourceToken) -> tuple[bool, str]:
-    text = token.text
-    spaced = text.startswith(" ") and text.strip(" ") != ""
-    shown = visible(text[1:] if spaced else text)
+def _shown(token: SourceToken) -> str:
+    shown = visible(token.text.removeprefix(" ") if token.space_before else token.text)
     body = shown.strip(" ")
     before = len(shown) - len(shown.lstrip(" "))
     after = len(shown) - before - len(body)
     shown = f"{_spaces(before)}{body}{_spaces(after)}" or "‹empty›"
     if token.parts > 1:
         shown = f"{shown}[{token.part}/{token.parts}]"
-    return spaced, shown
+    return shown
 
 
 def _spaces(count: int) -> str:

@@ -126,6 +126,8 @@ def _drew_from(report: LookReport, width: int, styles: Sequence[str]) -> Iterato
 def _which_token(report: LookReport) -> str:
     strip, layers = report.strip, report.head.layers
     place = f"Token {strip.target} of {len(strip.tokens)}, counted from 0"
+    if strip.asked is not None and strip.asked.strip() != report.target.text.strip():
+        place = f"{place}, where {shortened(label(strip.asked), 24)} ends"
     if strip.occurrences > 1:
         found = ", ".join(map(str, strip.found_at[:-1]))
         others = f"; also at {found}" if len(strip.found_at) > 1 else ""
