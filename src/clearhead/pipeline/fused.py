@@ -1,12 +1,13 @@
 """C and L in linear memory from PyTorch's kernels.
 
 A call is cut into blocks that a kernel can serve, each of one of three kinds: *plain* (its rows see
-all its columns), *causal* (the kernel's own triangle) or *biased* (an additive tile: the bias, and −inf
-where the mask says no). Rows are taken a few hundred at a time with only the columns they can see, so
-nothing n×m is made, and a window costs its width.
+all its columns), *causal* (the kernel's own triangle) or *biased* (an additive tile: the bias, and
+−inf where the mask says no). Rows are taken a few hundred at a time with only the columns they can
+see, so nothing n×m is made, and a window costs its width.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -27,7 +28,7 @@ class _Block:
 
     rows: range
     columns: range
-    kind: str  # "plain" | "causal" | "biased"
+    kind: Literal["plain", "causal", "biased", "empty"]
 
 
 def why_not_fused(rule: BoundRule) -> str | None:
@@ -70,7 +71,7 @@ def fused(
 
 
 def _one_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Pad d_k or d_v with zeros to the wider of the two: kernels take one width, and zeros add nothing."""
+    """Pad d_k or d_v with zeros to the wider: kernels take one width, and zeros add nothing."""
     d_k, d_v = query.shape[-1], value.shape[-1]
     pad = torch.nn.functional.pad
     if d_v < d_k:
@@ -120,15 +121,12 @@ def _serve(
     causal = block.kind == "causal"
     if gives_logsumexp(query.device):
         return kernel(query, key, value, bias=bias, causal=causal, scale=rule.scale)
-    return mended(
-        lambda q, k, v: kernel_without_logsumexp(
-            q, k, v, bias=bias, causal=causal, scale=rule.scale
-        ),
-        query,
-        key,
-        value,
-        rule=block_rule(query, key, bias=bias, causal=causal, scale=rule.scale),
-    )
+
+    def run(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        return kernel_without_logsumexp(q, k, v, bias=bias, causal=causal, scale=rule.scale)
+
+    told = block_rule(query, key, bias=bias, causal=causal, scale=rule.scale)
+    return mended(query, key, value, run=run, rule=told)
 
 
 def _additive(block: _Block, query: Tensor, rule: BoundRule) -> Tensor:

@@ -69,7 +69,7 @@ def _served(
         return _forward(q, k, v, 0.0, causal, attn_mask=_four_axes(bias, q, k), scale=scale)
 
     rule = block_rule(query, key, bias=bias, causal=causal, scale=scale)
-    return mended(run, query, key, value, rule=rule)
+    return mended(query, key, value, run=run, rule=rule)
 
 
 def _needs_gradient(*tensors: Tensor | None) -> bool:

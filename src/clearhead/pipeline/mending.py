@@ -1,8 +1,8 @@
 """What a kernel gets wrong where keys or values are not finite, put right.
 
-A kernel multiplies every key of a block, seen or not, and 0 · NaN is NaN: one broken value poisons rows
-that may not see it. So a result that is not finite is computed again with the broken keys blanked, and
-the rows that do see one are computed from tiles. Looking costs one pass over C and L.
+A kernel multiplies every key of a block, seen or not, and 0 · NaN is NaN: one broken value poisons
+rows that may not see it. So a result that is not finite is computed again with the broken keys
+blanked, and the rows that do see one are computed from tiles. Looking costs one pass over C and L.
 """
 
 from collections.abc import Callable
@@ -21,27 +21,28 @@ Run = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def mended(
-    run: Run,
     query: Float[Tensor, "batch heads r d"],
     key: Float[Tensor, "batch kv_heads c d"],
     value: Float[Tensor, "batch kv_heads c d"],
     *,
+    run: Run,
     rule: BoundRule,
 ) -> tuple[Float[Tensor, "batch heads r d"], Float[Tensor, "batch heads r"]]:
     """C and L of one block, where what a row may not see does not matter to it.
 
     Args:
-        run: the kernel, taking Q, K and V.
         query: Q of the block.
         key: K of the block.
         value: V of the block.
+        run: the kernel, taking Q, K and V.
         rule: the rule of the block, which says what each row sees.
 
     Returns:
-        C and L: the kernel's own bits for a row that sees only numbers, and what the reference gives for
-        one that sees NaN or Inf.
+        C and L: the kernel's own bits for a row that sees only numbers, and what the reference
+        gives for one that sees NaN or Inf.
 
-    Cost: the kernel's, and one pass over C and L; twice that and a copy of K and V where something broke.
+    Cost: the kernel's, and one pass over C and L; twice that and a copy of K and V where something
+    broke.
     """
     context, logsumexp = run(query, key, value)
     if all_finite(context, logsumexp):
@@ -65,7 +66,7 @@ def mended(
 
 
 def all_finite(context: Tensor, logsumexp: Tensor) -> bool:
-    """Whether a result holds neither NaN nor Inf; a finite sum too large to hold only costs a second look."""
+    """Whether a result holds neither NaN nor Inf; a sum too large only costs a second look."""
     total = context.detach().sum(dtype=logsumexp.dtype) + logsumexp.detach().sum()
     return bool(torch.isfinite(total))
 
@@ -90,7 +91,8 @@ def touched_rows(
     touched = ~torch.isfinite(query[:, :, rows.start : rows.stop]).all(-1)
     columns = wild.any(0).any(0).nonzero().flatten()
     group = query.shape[1] // wild.shape[1]
-    for chunk in columns.split(BLOCK):
+    for start in range(0, len(columns), BLOCK):
+        chunk = columns[start : start + BLOCK]
         seen = wild[:, :, chunk].repeat_interleave(group, dim=1).unsqueeze(2)
         visible = rule.visible(rows, chunk, device=query.device)
         bias = rule.bias_tile(rows, chunk)
