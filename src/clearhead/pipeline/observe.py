@@ -1,7 +1,7 @@
 """Statistics of A from one pass over its tiles, together: received, entropy, top keys, pooled maps.
 
-Every statistic sees every visible block once; blocks that the mask empties are skipped. Nothing carries a
-gradient.
+Every statistic sees every visible block once; blocks that the mask empties are skipped. Nothing
+carries a gradient.
 """
 
 from collections.abc import Iterable
@@ -39,7 +39,7 @@ COLUMNS = 1024
 class Observer(Protocol):
     """A statistic that grows block by block."""
 
-    def see(self, rows: range, columns: range, weights: Tensor, scores: Tensor) -> None:
+    def see(self, rows: range, columns: range, *, weights: Tensor, scores: Tensor) -> None:
         """Take in one block of A and the same block of S."""
 
 
@@ -74,7 +74,7 @@ def observe(
             scores = score_tile(query, key, rule, rows=rows, columns=columns)
             weights = weight_tile(scores, level)
             for observer in watching:
-                observer.see(rows, columns, weights, scores)
+                observer.see(rows, columns, weights=weights, scores=scores)
 
 
 class ReceivedObserver:
@@ -88,7 +88,7 @@ class ReceivedObserver:
             (*logsumexp.shape[:2], keys)
         )
 
-    def see(self, rows: range, columns: range, weights: Tensor, scores: Tensor) -> None:
+    def see(self, rows: range, columns: range, *, weights: Tensor, scores: Tensor) -> None:
         """Add the block's column sums."""
         del rows, scores
         self.total[..., columns.start : columns.stop] += weights.sum(-2)
@@ -108,7 +108,7 @@ class EntropyObserver:
         self.level = logsumexp
         self.total: Float[Tensor, "batch heads n"] = torch.zeros_like(logsumexp)
 
-    def see(self, rows: range, columns: range, weights: Tensor, scores: Tensor) -> None:
+    def see(self, rows: range, columns: range, *, weights: Tensor, scores: Tensor) -> None:
         """Add the block's share of each row."""
         del columns
         surprise = self.level[..., rows.start : rows.stop, None] - scores
@@ -142,7 +142,7 @@ class TopKeysObserver:
         self.weights = logsumexp.new_zeros(shape)
         self.keys = torch.full(shape, -1, dtype=torch.int64, device=logsumexp.device)
 
-    def see(self, rows: range, columns: range, weights: Tensor, scores: Tensor) -> None:
+    def see(self, rows: range, columns: range, *, weights: Tensor, scores: Tensor) -> None:
         """Merge the block's strongest with the strongest so far."""
         del scores
         part = slice(rows.start, rows.stop)
@@ -199,7 +199,7 @@ class PooledObserver:
         shape = (*logsumexp.shape[:2], len(self.row_edges) - 1, len(self.column_edges) - 1)
         self.values = logsumexp.new_zeros(shape)
 
-    def see(self, rows: range, columns: range, weights: Tensor, scores: Tensor) -> None:
+    def see(self, rows: range, columns: range, *, weights: Tensor, scores: Tensor) -> None:
         """Fold the block's columns, then its rows, into the cells they belong to."""
         del scores
         across = self.column_bin[columns.start : columns.stop]
