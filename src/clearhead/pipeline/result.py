@@ -65,9 +65,11 @@ class AttentionResult:
         return self._observed("pooled")
 
     def __repr__(self) -> str:
-        return five_steps(self.weights, self.scores, self.raw_scores, self.context) or (
-            f"AttentionResult(context={tuple(self.context.shape)}, logsumexp={tuple(self.logsumexp.shape)}, "
-            f"weights={self.weights.shape} never formed, implementation={self.implementation!r})"
+        steps = five_steps(self.weights, self.scores, self.raw_scores, context=self.context)
+        return steps or (
+            f"AttentionResult(context={tuple(self.context.shape)}, "
+            f"logsumexp={tuple(self.logsumexp.shape)}, weights={self.weights.shape} never formed, "
+            f"implementation={self.implementation!r})"
         )
 
     def _scores(self, *, raw: bool) -> ScoreMatrix:

@@ -15,7 +15,7 @@ ROWS, COLUMNS, HEADS = 8, 8, 2
 
 
 def five_steps(
-    weights: "AttentionMatrix", scores: "ScoreMatrix", raw: "ScoreMatrix", context: Tensor
+    weights: "AttentionMatrix", scores: "ScoreMatrix", raw: "ScoreMatrix", *, context: Tensor
 ) -> str | None:
     """Write a small attention as raw scores, scores, logsumexp, weights and context.
 
@@ -76,7 +76,7 @@ def _block(steps: list[tuple[str, str, Tensor]], b: int, h: int, *, title: str) 
     lines = [title] if title else []
     for name, note, values in steps:
         lines.append(f"{name}   ({note})" if note else name)
-        lines += ["   " + " ".join(_number(x) for x in row) for row in values[b, h].tolist()]
+        lines += ["   " + " ".join(_number(float(x)) for x in row) for row in values[b, h]]
     return lines
 
 
