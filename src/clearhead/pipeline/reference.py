@@ -45,9 +45,10 @@ def reference(
 
     ``C = softmax(mask(softcap(scale · Q Kᵀ) + bias)) · V``
 
-    A row may be of three kinds. It sees nothing: A = 0, C = 0, L = −inf. It sees only numbers: plain
-    softmax. It sees NaN or +Inf: NaN where it looks, 0 where it does not. What it does not see never
-    matters, so a value that is not finite is left out of every row that does not look at it.
+    A row may be of three kinds. It sees nothing: A = 0, C = 0, L = −inf. It sees only numbers:
+    plain softmax. It sees NaN or +Inf: NaN where it looks, 0 where it does not. What it does not
+    see never matters, so a value that is not finite is left out of every row that does not look
+    at it.
 
     Args:
         query: Q.
@@ -84,24 +85,30 @@ def reference(
     scores = torch.where(hidden, -torch.inf, scores)
 
     # 4. softmax, with one more logit a row where there is a sink
-    logits = scores
-    if rule.sinks is not None:
-        column = rule.sinks.to(raw.dtype)[None, :, None, None].expand(*raw.shape[:3], 1)
-        logits = torch.cat([scores, column], dim=-1)
-    empty = (scores == -torch.inf).all(-1)
-    if logits.shape[-1] == 0:
-        logsumexp = raw.new_full(raw.shape[:3], -torch.inf)
-    else:
-        top = logits.detach().amax(-1, keepdim=True)
-        top = torch.where(top == -torch.inf, 0.0, top)
-        logsumexp = (top + torch.exp(logits - top).sum(-1, keepdim=True).log()).squeeze(-1)
-        logsumexp = torch.where(empty, -torch.inf, logsumexp)
+    logsumexp = _logsumexp(scores, rule.sinks)
     level = torch.where(logsumexp == -torch.inf, 0.0, logsumexp)
     weights = torch.where(scores == -torch.inf, 0.0, torch.exp(scores - level[..., None]))
 
     # 5. context
     context = _mixed(weights, value, seen=scores != -torch.inf)
     return ReferenceSteps(raw, scores, logsumexp, weights, context)
+
+
+def _logsumexp(
+    scores: Float[Tensor, "batch heads n m"], sinks: Float[Tensor, "heads"] | None
+) -> Float[Tensor, "batch heads n"]:
+    rows = scores.shape[:3]
+    logits = scores
+    if sinks is not None:
+        column = sinks.to(scores.dtype)[None, :, None, None].expand(*rows, 1)
+        logits = torch.cat([scores, column], dim=-1)
+    if logits.shape[-1] == 0:
+        return scores.new_full(rows, -torch.inf)
+    top = logits.detach().amax(-1, keepdim=True)
+    top = torch.where(top == -torch.inf, 0.0, top)
+    logsumexp = (top + torch.exp(logits - top).sum(-1, keepdim=True).log()).squeeze(-1)
+    empty = (scores == -torch.inf).all(-1)
+    return torch.where(empty, -torch.inf, logsumexp)
 
 
 def _mixed(
@@ -112,10 +119,9 @@ def _mixed(
 ) -> Float[Tensor, "batch heads n d_v"]:
     finite = torch.isfinite(value)
     context = torch.einsum("bhij,bhjd->bhid", weights, torch.where(finite, value, 0.0))
-    for j in (~finite).any(-1).any(0).any(0).nonzero().flatten().tolist():
-        term = (
-            weights[:, :, :, j, None]
-            * torch.where(finite[:, :, j], 0.0, value[:, :, j])[:, :, None]
-        )
+    for place in (~finite).any(-1).any(0).any(0).nonzero().flatten():
+        j = int(place)
+        wild = torch.where(finite[:, :, j], 0.0, value[:, :, j])[:, :, None]
+        term = weights[:, :, :, j, None] * wild
         context = context + torch.where(seen[:, :, :, j, None], term, 0.0)
     return context
