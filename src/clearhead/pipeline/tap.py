@@ -9,7 +9,7 @@ same for theirs. Without an active tap both cost one look at a context variable 
     output ◀─ visit ─ W_O ◀────────────────────────────┘ context, logsumexp (read only)
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -47,8 +47,8 @@ class Site:
 class Tap:
     """Reads nothing and changes nothing: override what you need.
 
-    A tap that only reads must return the very tensor it was given; the model's output then keeps its
-    bits, since every call gets the same arguments.
+    A tap that only reads must return the very tensor it was given; the model's output then keeps
+    its bits, since every call gets the same arguments.
     """
 
     def visit(self, site: Site, quantity: str, value: Tensor) -> Tensor:
@@ -76,7 +76,7 @@ _ACTIVE: ContextVar[tuple[Tap, ...]] = ContextVar("clearhead_active_taps", defau
 
 
 @contextmanager
-def tapping(*taps: Tap) -> Iterator[None]:
+def tapping(*taps: Tap) -> Generator[None]:
     """Make taps active in this context, after those that already are.
 
     A quantity passes the taps in the order given, so a reading tap behind an editing one sees the
@@ -160,6 +160,6 @@ def _check_replacement(site: Site, quantity: str, old: Tensor, new: Tensor) -> N
     got = (tuple(new.shape), new.dtype, new.device)
     if got != expected:
         raise TraceError(
-            f"a replacement of {quantity} in layer {site.layer} ({site.name}) must keep shape, dtype "
-            f"and device {expected}, got {got}"
+            f"a replacement of {quantity} in layer {site.layer} ({site.name}) must keep shape, "
+            f"dtype and device {expected}, got {got}"
         )
