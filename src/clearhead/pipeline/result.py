@@ -31,7 +31,7 @@ class AttentionResult:
     logsumexp: Float[Tensor, "*batch n"]
     weights: AttentionMatrix
     implementation: str
-    value: Float[Tensor, "*batch m d_v"]
+    value: Float[Tensor, "*kv_batch m d_v"]
     observed: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
