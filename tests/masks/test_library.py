@@ -1,5 +1,7 @@
 """The named masks meet the contract, and refuse what they cannot mean."""
 
+import pickle
+
 import pytest
 import torch
 
@@ -133,6 +135,18 @@ def test_a_mask_is_a_value() -> None:
     ids[1] = 1
     for mask, dense in zip(masks, before, strict=True):
         assert torch.equal(mask.to_dense(queries=3, keys=3, batch=2), dense)
+
+
+def test_a_mask_can_be_stored_and_copied() -> None:
+    each = torch.tensor([1, 2, 0])
+    mask = (causal_mask() | document_mask(IDS)) & padding_mask(KEEP) & chunked_mask(4, start=each)
+    mask = (mask | prefix_lm_mask(each)) & sliding_window_mask(4)
+    everything = range(5)
+    before = mask.verdict(everything, everything)  # what it remembers is no hindrance
+    stored = pickle.loads(pickle.dumps(mask))  # noqa: S301  these are our own bytes
+    assert repr(stored) == repr(mask)
+    assert stored.verdict(everything, everything) == before
+    assert torch.equal(stored.tile(everything, everything), mask.tile(everything, everything))
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int32, torch.int64])

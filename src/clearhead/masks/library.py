@@ -186,8 +186,8 @@ def chunked_mask(size: int, *, start: int | Int[Tensor, "..."] = 0) -> Chunked:
 
     Args:
         size: positions a chunk, at least 1.
-        start: where the first chunk begins, 0 or more; one for all, or (batch,): with left padding, the first
-            real position of each batch row.
+        start: where the first chunk begins, 0 or more; one for all, or (batch,): with left padding,
+            the first real position of each batch row.
 
     Returns:
         The mask. It looks both ways inside a chunk; join it with ``causal_mask()`` for a decoder.

@@ -1,8 +1,7 @@
 """The masks that hold one value a position: padding and documents."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import final
 
 import torch
@@ -17,6 +16,8 @@ from clearhead.masks.places import Call, numbers
 from clearhead.masks.selection import chosen_row
 
 __all__ = ["Document", "Padding"]
+
+_REMEMBERED = 4096  # runs of positions whose documents are known: blocks of a million tokens
 
 
 def _entry(table: Tensor, b: Tensor, position: Tensor, *, outside: int) -> Tensor:
@@ -181,19 +182,25 @@ class Document(Mask):
         same = all(len(a) == 1 and a == c and -1 not in a for a, c in pairs)
         return Verdict.ALL if same else Verdict.MIXED
 
-    @cached_property
-    def _present(self) -> Callable[[int, int], list[frozenset[int]]]:
-        """For a run of positions, the documents present in each batch row; remembered by run."""
-        rows = [numbers(row) for row in self.ids.cpu()]
-        m = self.ids.shape[1]
-
-        @lru_cache(maxsize=4096)
-        def present(start: int, stop: int) -> list[frozenset[int]]:
+    def _present(self, start: int, stop: int) -> list[frozenset[int]]:
+        """The documents present in a run of positions, in each batch row; remembered by run."""
+        run = (start, stop)
+        if run not in self._remembered:
+            if len(self._remembered) >= _REMEMBERED:
+                self._remembered.clear()
+            m = self.ids.shape[1]
             inside = slice(min(max(start, 0), m), min(max(stop, 0), m))
             beyond = (-1,) if start < 0 or stop > m else ()
-            return [frozenset((*row[inside], *beyond)) for row in rows]
+            self._remembered[run] = [frozenset((*row[inside], *beyond)) for row in self._rows]
+        return self._remembered[run]
 
-        return present
+    @cached_property
+    def _rows(self) -> list[list[int]]:
+        return [numbers(row) for row in self.ids.cpu()]
+
+    @cached_property
+    def _remembered(self) -> dict[tuple[int, int], list[frozenset[int]]]:
+        return {}
 
     def faults(self, call: Call) -> list[str]:
         """Expect one entry a key, and queries that stand among the keys."""
