@@ -45,6 +45,7 @@ BOUNDARY_FILES: dict[str, str] = {}
 
 # Names of functions whose signature somebody else fixed, and who.
 FOREIGN_SIGNATURES = {
+    "attention_function": "transformers calls it with module, query, key, value and mask",
     "predicate": "FlexAttention calls a mask_mod with batch, head, query and key",
 }
 
