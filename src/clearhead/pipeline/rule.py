@@ -14,6 +14,7 @@ from torch import Tensor
 
 from clearhead.errors import ShapeError, gathered
 from clearhead.masks import Causal, Mask, Verdict
+from clearhead.masks.places import numbers
 
 __all__ = ["BoundRule", "Positions", "ScoreRule", "as_tensor", "take"]
 
@@ -33,8 +34,8 @@ class ScoreRule:
         bias: added to the scores; broadcasts to (batch, heads, n, m). A bias of −inf masks.
         mask: who may look at whom; None is everyone at everything.
         sinks: one logit a head, shape (heads,).
-        query_start: absolute position of the first query, an integer or one a batch row. None is the
-            first key's position, allowed only where n = m or the mask does not ask for positions.
+        query_start: absolute position of the first query, an integer or one a batch row. None is
+            the first key's position, allowed only where n = m or the mask asks for no positions.
         key_start: absolute position of the first key.
     """
 
@@ -96,13 +97,11 @@ class ScoreRule:
         if self.scale is not None and not math.isfinite(self.scale):
             faults.append(f"scale must be finite, got {self.scale}")
         if self.bias is not None and not _broadcasts(self.bias.shape, full):
-            faults.append(
-                f"bias must broadcast to (batch, heads, n, m) = {full}, got {tuple(self.bias.shape)}"
-            )
+            got = tuple(self.bias.shape)
+            faults.append(f"bias must broadcast to (batch, heads, n, m) = {full}, got {got}")
         if self.sinks is not None and tuple(self.sinks.shape) != (full[1],):
-            faults.append(
-                f"sinks must have one logit a head, shape ({full[1]},), got {tuple(self.sinks.shape)}"
-            )
+            got = tuple(self.sinks.shape)
+            faults.append(f"sinks must have one logit a head, shape ({full[1]},), got {got}")
         start = self.query_start
         if isinstance(start, Tensor) and tuple(start.shape) not in ((), (full[0],)):
             faults.append(
@@ -117,8 +116,8 @@ class BoundRule:
     """A score rule that fits one call: no default is open and every size is known.
 
     Rows and columns are the call's own indices; the rule turns them into absolute positions for the
-    mask. ``batch_index`` and ``head_index`` narrow a mask to the chosen batch rows and heads, so that
-    one head of a large call can be looked at without touching the others.
+    mask. ``batch_index`` and ``head_index`` narrow a mask to the chosen batch rows and heads, so
+    that one head of a large call can be looked at without touching the others.
     """
 
     scale: float
@@ -154,7 +153,7 @@ class BoundRule:
     def visible(
         self, rows: Positions, columns: Positions, *, device: torch.device
     ) -> Bool[Tensor, "#batch #heads r c"] | None:
-        """The mask's tile, True where a row may look at a column; None when every row sees everything."""
+        """The mask's tile, True where a row may look at a column; None where there is no mask."""
         if self.mask is None:
             return None
         tile = self.mask.tile(
@@ -185,7 +184,7 @@ class BoundRule:
         if self.mask is None:
             return Verdict.ALL
         start = self.query_start
-        starts = [start] if isinstance(start, int) else sorted({int(s) for s in start.tolist()})
+        starts = {start} if isinstance(start, int) else set(numbers(start.reshape(-1)))
         where = self.column_positions(columns)
         assert isinstance(where, range)
         found = {self.mask.verdict(range(rows.start + s, rows.stop + s), where) for s in starts}

@@ -1,17 +1,21 @@
 """Any exact block of S and A from Q, K, the rule and one number a row, L.
 
-``S[i, j] = mask(softcap(scale · qᵢ·kⱼ) + bias)`` and ``A[i, j] = exp(S[i, j] − L[i])``: nothing else is
-needed, so a block costs its own size and no row waits for another. The same blocks, taken a few
-hundred rows at a time, also give C and L themselves where no kernel serves the rule.
+``S[i, j] = mask(softcap(scale · qᵢ·kⱼ) + bias)`` and ``A[i, j] = exp(S[i, j] − L[i])``: nothing
+else is needed, so a block costs its own size and no row waits for another. The same blocks, taken a
+few hundred rows at a time, also give C and L themselves where no kernel serves the rule.
 
 Low-precision Q and K are widened to float32 block by block; float64 stays float64.
 """
 
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
 import torch
+import torch.utils.checkpoint
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
+from clearhead.masks.places import numbers
 from clearhead.pipeline.rule import BoundRule, Positions, take
 from clearhead.pipeline.visibility import all_seen, column_span, row_blocks
 
@@ -24,6 +28,9 @@ __all__ = [
     "wide",
     "weight_tile",
 ]
+
+_Made = TypeVar("_Made")
+_checkpoint = cast("Any", torch.utils.checkpoint).checkpoint  # it says little of its type
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
@@ -59,10 +66,8 @@ def score_tile(
     """
     dtype = wide(query.dtype)
     with torch.autocast(query.device.type, enabled=False):
-        scores = (
-            _products(take(query, rows, axis=2).to(dtype), take(key, columns, axis=2).to(dtype))
-            * rule.scale
-        )
+        rows_of_q, rows_of_k = take(query, rows, axis=2), take(key, columns, axis=2)
+        scores = _products(rows_of_q.to(dtype), rows_of_k.to(dtype)) * rule.scale
         if raw:
             return scores
         if rule.softcap is not None:
@@ -93,9 +98,8 @@ def weight_tile(
         The block of A.
     """
     level = logsumexp.to(scores.dtype)
-    level = level.masked_fill(
-        torch.isneginf(level), 0.0
-    )  # an empty row: exp(−inf − 0) is the 0 it must be
+    # an empty row: exp(−inf − 0) is the 0 it must be
+    level = level.masked_fill(torch.isneginf(level), 0.0)
     weights = torch.exp(scores - level.unsqueeze(-1))
     if not torch.compiler.is_compiling() and bool(torch.isfinite(level.detach().sum())):
         return weights
@@ -110,8 +114,8 @@ def mix(
 ) -> Float[Tensor, "batch heads r d_v"]:
     """A · V where a key that a row does not see cannot reach it, whatever its value holds.
 
-    ``C[i] = Σⱼ seen A[i, j] · vⱼ``: 0 · NaN is NaN, so values that are not finite are added key by key,
-    to the rows that see them and to no other.
+    ``C[i] = Σⱼ seen A[i, j] · vⱼ``: 0 · NaN is NaN, so values that are not finite are added key by
+    key, to the rows that see them and to no other.
 
     Args:
         weights: A.
@@ -128,7 +132,7 @@ def mix(
         return _products(weights, value.mT)
     context = _products(weights, value.masked_fill(broken.unsqueeze(-1), 0.0).mT)
     group = weights.shape[1] // value.shape[1]
-    for j in broken.any(0).any(0).nonzero().flatten().tolist():
+    for j in numbers(broken.any(0).any(0).nonzero().flatten()):
         one = value[:, :, j].repeat_interleave(group, dim=1).unsqueeze(2)
         only = broken[:, :, j].repeat_interleave(group, dim=1)[:, :, None, None]
         part = weights[..., j, None] * one
@@ -137,7 +141,7 @@ def mix(
 
 
 def _mix_without_looking(weights: Tensor, value: Tensor, seen: Tensor) -> Tensor:
-    """The same for a compiled graph, which cannot branch: a row that sees a broken value is NaN throughout."""
+    """The same for a compiled graph, which cannot branch: who sees a broken value is all NaN."""
     broken = ~torch.isfinite(value).all(-1)
     context = _products(weights, value.masked_fill(broken.unsqueeze(-1), 0.0).mT)
     group = weights.shape[1] // value.shape[1]
@@ -169,16 +173,15 @@ def attend_rows(
     """
     with torch.autocast(query.device.type, enabled=False):
         scores = score_tile(query, key, rule, rows=rows, columns=columns)
+        values = take(value, columns, axis=2).to(scores.dtype)
         if len(columns) == 0:
-            return mix(
-                scores, take(value, columns, axis=2).to(scores.dtype), scores > 0
-            ), scores.sum(-1) - torch.inf
+            return mix(scores, values, scores > 0), scores.sum(-1) - torch.inf
         seen = ~torch.isneginf(scores)
         top = scores.detach().amax(-1, keepdim=True)
         top = top.masked_fill(torch.isneginf(top), 0.0)
         logsumexp = (top + torch.exp(scores - top).sum(-1, keepdim=True).log()).squeeze(-1)
         weights = weight_tile(scores, logsumexp)
-        return mix(weights, take(value, columns, axis=2).to(scores.dtype), seen), logsumexp
+        return mix(weights, values, seen), logsumexp
 
 
 def attend_tiles(
@@ -204,11 +207,11 @@ def attend_tiles(
     levels: list[Tensor] = []
     for rows in row_blocks(rule.queries, width=query.shape[0] * query.shape[1] * rule.keys):
         if recompute:
-            pair = checkpoint(block, query, key, value, rows, use_reentrant=False)
+            context, level = _computed_again(block, query, key, value, rows)
         else:
-            pair = block(query, key, value, rows)
-        contexts.append(pair[0].to(query.dtype))
-        levels.append(pair[1])
+            context, level = block(query, key, value, rows)
+        contexts.append(context.to(query.dtype))
+        levels.append(level)
     return torch.cat(contexts, dim=2), torch.cat(levels, dim=2)
 
 
@@ -238,10 +241,15 @@ def logsumexp_tiles(
     levels: list[Tensor] = []
     for rows in row_blocks(rule.queries, width=query.shape[0] * query.shape[1] * rule.keys):
         if recompute:
-            levels.append(checkpoint(block, query, key, rows, use_reentrant=False))
+            levels.append(_computed_again(block, query, key, rows))
         else:
             levels.append(block(query, key, rows))
     return torch.cat(levels, dim=2)
+
+
+def _computed_again(block: Callable[..., _Made], *given: Tensor | range) -> _Made:
+    """Run a block that keeps nothing for the way back, and runs again there."""
+    return _checkpoint(block, *given, use_reentrant=False)
 
 
 def _inputs(query: Tensor, key: Tensor, value: Tensor, rule: BoundRule) -> list[Tensor]:
@@ -251,7 +259,7 @@ def _inputs(query: Tensor, key: Tensor, value: Tensor, rule: BoundRule) -> list[
 def _products(
     left: Float[Tensor, "batch heads r d"], right: Float[Tensor, "batch kv_heads c d"]
 ) -> Float[Tensor, "batch heads r c"]:
-    """Left · rightᵀ with grouped heads: the group's rows are stacked, so the right side is not repeated."""
+    """Left · rightᵀ with grouped heads: a group's rows are stacked, so right is not repeated."""
     batch, heads, rows, width = left.shape
     kv_heads = right.shape[1]
     if heads == kv_heads:

@@ -1,6 +1,7 @@
-"""Which part of n×m need be looked at: blocks of rows, the columns they see, the rows that see nothing."""
+"""Which part of n×m need be looked at: blocks of rows, what they see, which of them see nothing."""
 
 from collections.abc import Iterator
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool
@@ -16,9 +17,11 @@ BLOCK = 256
 #: Elements of one block of scores over all heads: 64 MiB of float32.
 BLOCK_ELEMENTS = 2**24
 
+_torch = cast("Any", torch)  # broadcast_shapes says nothing of its type
+
 
 def all_seen(rule: BoundRule, rows: Positions, columns: Positions) -> bool:
-    """Whether a block needs no mask: known at once for most blocks, and not asked while compiling."""
+    """Whether a block needs no mask: known at once for most, and not asked while compiling."""
     if rule.mask is None:
         return True
     if torch.compiler.is_compiling() or not (
@@ -30,7 +33,7 @@ def all_seen(rule: BoundRule, rows: Positions, columns: Positions) -> bool:
 
 
 def empty_rows(rule: BoundRule, device: torch.device) -> Bool[Tensor, "#batch #heads n"] | None:
-    """Which rows see nothing at all, by the mask's own verdict and a bias of −inf; None when none can.
+    """Which rows see nothing at all, by the mask's own verdict and a bias of −inf; None: none can.
 
     Cost: a few verdicts a block of rows where those settle it, else one tile of the mask at a time.
     """
@@ -45,7 +48,7 @@ def empty_rows(rule: BoundRule, device: torch.device) -> Bool[Tensor, "#batch #h
     ]
     if not torch.compiler.is_compiling() and not any(bool(part.any()) for part in parts):
         return None
-    shape = torch.broadcast_shapes(*[part.shape[:2] for part in parts])
+    shape: torch.Size = _torch.broadcast_shapes(*[part.shape[:2] for part in parts])
     return torch.cat([part.expand(*shape, part.shape[2]) for part in parts], dim=2)
 
 
@@ -70,7 +73,7 @@ def _empty(rule: BoundRule, rows: range, device: torch.device, *, biased: bool) 
 
 
 def row_blocks(queries: int, *, width: int = 1) -> Iterator[range]:
-    """Cut the queries into runs of rows, small enough that a block of ``width`` numbers a row stays bounded."""
+    """Cut the queries into runs of rows, so few that ``width`` numbers a row stay bounded."""
     step = max(1, min(BLOCK, BLOCK_ELEMENTS // max(1, width)))
     for start in range(0, queries, step):
         yield range(start, min(start + step, queries))
