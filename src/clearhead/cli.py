@@ -185,7 +185,7 @@ def _look(
     text: _Text = None,
     file: _File = None,
     model: _Model = "smollm2",
-    token: _Token = "-1",  # noqa: S107  a token of a text
+    token: _Token = "-1",
     by: _By = "contribution",
     layers: _Layers = None,
     top: _Top = 8,

@@ -16,6 +16,9 @@ from clearhead.report.visible import label, visible
 __all__ = ["render_fragment"]
 
 
+_LAST_FAINT = 5  # on stronger amber the notebook's own ink may be too light to read
+
+
 def render_fragment(report: LookReport) -> str:
     """Write a report as a fragment of HTML.
 
@@ -79,7 +82,7 @@ def _token(token: SourceToken, strip: Strip) -> str:
     spaced = token.space_before
     text = f"{GAUGES[token.level].strip()}{_label(token, spaced=spaced)}"
     told = f"token {token.position}, {percent(token.share)}, rank {token.rank}"
-    style = f"background:{_shade(token.level)}"
+    style = _shade(token.level)
     if token.position == strip.target:
         text, style = f"⟦{text}⟧", f"{style};font-weight:bold"
     elif not token.reachable:
@@ -94,12 +97,13 @@ def _label(token: SourceToken, *, spaced: bool = True) -> str:
 
 
 def _shade(level: int) -> str:
-    return f"rgba(245,168,0,{level * 0.11:.2f})"
+    ink = ";color:#000" if level > _LAST_FAINT else ""
+    return f"background:rgba(245,168,0,{level * 0.11:.2f}){ink}"
 
 
 def _legend(strip: Strip) -> str:
     return " ".join(
-        f'<span style="background:{_shade(band.level)}">{GAUGES[band.level]}'
+        f'<span style="{_shade(band.level)}">{GAUGES[band.level]}'
         f" {scale_bound(band.at_least)}</span>"
         for band in reversed(strip.scale)
     )
@@ -133,7 +137,7 @@ def _next_tokens(report: LookReport) -> Iterator[str]:
 
 
 def _table(title: str, headings: Iterable[str], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    yield f"<table><caption>{escape(title)}</caption><tr>"
+    yield f'<table style="color:inherit;margin:1em 0"><caption>{escape(title)}</caption><tr>'
     yield "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
     yield "</tr>"
     for row in rows:
