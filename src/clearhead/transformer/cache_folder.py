@@ -35,7 +35,11 @@ _LAYOUT = 1
 def cache_folder() -> Path:
     """Where models are kept: ``$CLEARHEAD_CACHE``, or clearhead's folder in the user's cache."""
     chosen = os.environ.get(VARIABLE)
-    return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("clearhead")
+    return (
+        Path(chosen).expanduser().absolute()
+        if chosen
+        else platformdirs.user_cache_path("clearhead")
+    )
 
 
 @contextmanager

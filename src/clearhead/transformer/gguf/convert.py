@@ -167,7 +167,8 @@ def _write_weights(header: GgufHeader, places: Mapping[str, Place], target: Path
 
 def _weights(header: GgufHeader, places: Mapping[str, Place]) -> Iterator[NDArray[np.float32]]:
     """The tensors in the order of their places, as float32."""
-    data = np.memmap(header.file, mode="r", dtype=np.uint8)
+    # As a plain array: slices of a memmap carry its attributes along, which takes longer than they.
+    data = np.memmap(header.file, mode="r", dtype=np.uint8).view(np.ndarray)
     for name, place in places.items():
         weights = _widened(header, header.tensors[name], data).reshape(place.shape)
         if not np.isfinite(weights).all():
