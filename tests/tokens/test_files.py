@@ -27,7 +27,7 @@ def test_a_template_of_its_own_goes_before_the_configuration(tmp_path: Path) -> 
 
 
 def test_special_tokens_in_every_form(tmp_path: Path) -> None:
-    tiny.saved(tmp_path, bos_token={"content": "<s>"}, eos_token="</s>", pad_token=None, other=1)  # noqa: S106 (names of tokens, no secrets)
+    tiny.saved(tmp_path, bos_token={"content": "<s>"}, eos_token="</s>", pad_token=None, other=1)
     (tmp_path / "special_tokens_map.json").write_text(
         json.dumps({"eos_token": "old", "unk_token": "<unk>"}), encoding="utf-8"
     )

@@ -34,7 +34,7 @@ def sentence_piece() -> Tokenizer:
         models.BPE(
             vocab={token: place for place, token in enumerate(tokens)},
             merges=[("▁", "a")],
-            unk_token="<unk>",  # noqa: S106  (a token of text, no secret)
+            unk_token="<unk>",
             byte_fallback=True,
         )
     )
@@ -51,7 +51,7 @@ def word_piece() -> Tokenizer:
     """Words of a lower-case vocabulary, cut with ##."""
     tokens = ["[UNK]", "[CLS]", "[SEP]", "walk", "##ing", "##s"]
     vocabulary = {token: place for place, token in enumerate(tokens)}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))  # noqa: S106 (no secret)
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     tokenizer.add_special_tokens(["[UNK]", "[CLS]", "[SEP]"])
