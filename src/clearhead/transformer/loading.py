@@ -29,7 +29,8 @@ def load(
         name: what the user called the model.
 
     Returns:
-        The model in eval mode. Its ``clearhead_origin`` says in words what its weights are; its
+        The model in eval mode. Its ``clearhead_name`` is ``name``; its
+        ``clearhead_origin`` says in words what its weights are; its
         ``clearhead_tokenizer`` is a `TextTokenizer`, or None where the folder has none.
 
     Raises:
@@ -51,12 +52,9 @@ def load(
     else:
         model = Transformer.from_folder(folder.path, dtype=number, device=place)
         tokenizer = _tokenizer(folder)
-    return _described(model, tokenizer, _origin(folder, number, name))
-
-
-def _described(model: nn.Module, tokenizer: TextTokenizer | None, origin: str) -> nn.Module:
-    """The model, with what a trace of it tells and needs."""
-    vars(model).update(clearhead_origin=origin, clearhead_tokenizer=tokenizer)
+    said = {"clearhead_name": name, "clearhead_origin": _origin(folder, number, name)}
+    # what a trace of the model tells and needs
+    vars(model).update(said, clearhead_tokenizer=tokenizer)
     return model
 
 
