@@ -23,7 +23,7 @@ from clearhead.pipeline.observe import observe as watch
 from clearhead.pipeline.result import AttentionResult
 from clearhead.pipeline.rule import ScoreRule
 
-__all__ = ["attention"]
+__all__ = ["attention", "autocast"]
 
 
 def attention(
@@ -76,7 +76,7 @@ def attention(
     "FlashAttention", section 3.1. The paper's output is our *context*; our *output* is after W_O.
     """
     rule = _one_rule(rule, ScoreRule(scale, softcap, bias, mask, sinks, query_start))
-    query, key, value = _autocast(query, key, value)
+    query, key, value = autocast(query, key, value)
     leading = (query.ndim == 4, query.ndim >= 3)
     query4, key4, value4 = _checked(query, key, value)
     bound = rule.bind(query4, key4)
@@ -109,8 +109,15 @@ def _one_rule(rule: ScoreRule | None, parts: ScoreRule) -> ScoreRule:
     return rule
 
 
-def _autocast(*tensors: Tensor) -> list[Tensor]:
-    """Under autocast take the dtype that PyTorch's own attention would."""
+def autocast(*tensors: Tensor) -> list[Tensor]:
+    """Under autocast take the dtype that PyTorch's own attention would.
+
+    Args:
+        tensors: Q, K and V.
+
+    Returns:
+        The same tensors, rounded where autocast is on; float64 stays.
+    """
     device = tensors[0].device.type
     if not torch.is_autocast_enabled(device):
         return list(tensors)

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from clearhead.errors import TraceError
-from clearhead.pipeline.attention import attention
+from clearhead.pipeline.attention import attention, autocast
 from clearhead.pipeline.result import AttentionResult
 from clearhead.pipeline.rule import ScoreRule
 
@@ -140,6 +140,8 @@ def attend(
     taps = _ACTIVE.get()
     if not taps:
         return attention(query, key, value, rule=rule)
+    # a tap sees the Q, K and V that are used: L belongs to the rounded ones
+    query, key, value = autocast(query, key, value)
     query = visit(site, "query", query)
     key = visit(site, "key", key)
     value = visit(site, "value", value)
