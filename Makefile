@@ -36,7 +36,7 @@ check: $(READY_TO_TEST) ## ruff, pyright, import directions, examples in documen
 	step $(BIN)/ruff format --check .; \
 	step $(BIN)/pyright; \
 	step $(BIN)/lint-imports; \
-	step $(BIN)/python -m pytest -m house; \
+	step $(BIN)/python -m pytest -m house tests/test_*.py; \
 	exit $$status
 
 format: $(READY_TO_TEST) ## let ruff format the code and mend what it can
