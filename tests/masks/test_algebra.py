@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clearhead.errors import MaskError
 from clearhead.masks import (
     And,
     Full,
@@ -200,3 +201,14 @@ def test_a_mixed_block_is_not_taken_for_a_seen_one() -> None:
     assert mask.verdict(range(2, 4), range(4)) is Verdict.NONE
     assert (causal_mask() & ~sliding_window_mask(3)).verdict(range(2), range(4)) is Verdict.NONE
     assert (causal_mask() | ~causal_mask()).verdict(range(4), range(4)) is Verdict.ALL
+
+
+@pytest.mark.parametrize(("other", "got"), [(KEEP, "int64[2, 5]"), (None, "NoneType")])
+def test_only_masks_are_joined(other: object, got: str) -> None:
+    for join in (operator.and_, operator.or_):
+        with pytest.raises(MaskError) as caught:
+            join(causal_mask(), other)
+        assert str(caught.value) == (
+            f"causal_mask(): expected a mask to join it with, got {got}; Mask.from_tensor takes a "
+            f"bool tensor, padding_mask the attention_mask of a tokenizer"
+        )

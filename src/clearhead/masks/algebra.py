@@ -7,16 +7,17 @@ logic leaves open (two parts that are both mixed may still leave nothing) is loo
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import reduce
-from typing import final
+from typing import cast, final
 
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from clearhead.errors import MaskError
 from clearhead.masks.chosen import Selection
 from clearhead.masks.mask import Mask
 from clearhead.masks.node import Verdict
-from clearhead.masks.places import Block, Call
+from clearhead.masks.places import Block, Call, written
 
 __all__ = ["And", "Full", "Mask", "Not", "Or"]
 
@@ -131,6 +132,13 @@ class _Several(_Joined):
 
 
 def _flat(masks: tuple[Mask, ...], kind: type[_Several]) -> list[Mask]:
+    for other in cast("tuple[object, ...]", masks):
+        if not isinstance(other, Mask):
+            got = written(other) if isinstance(other, Tensor) else type(other).__name__
+            raise MaskError(
+                f"{masks[0]!r}: expected a mask to join it with, got {got}; Mask.from_tensor takes "
+                f"a bool tensor, padding_mask the attention_mask of a tokenizer"
+            )
     lists = [mask.masks if isinstance(mask, kind) else (mask,) for mask in masks]
     return [mask for some in lists for mask in some]
 
