@@ -1,7 +1,6 @@
 """``attention``: softmax attention whose every step can be read."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float, Int
@@ -14,6 +13,8 @@ from clearhead.pipeline.matrix import AttentionMatrix
 from clearhead.pipeline.observe import (
     OBSERVABLES,
     EntropyObserver,
+    Observed,
+    Observer,
     PooledObserver,
     ReceivedObserver,
     TopKeysObserver,
@@ -54,12 +55,12 @@ def attention(
         softcap: bends scores into (−softcap, softcap).
         bias: added to the scores; broadcasts to (batch, heads, n, m); −inf masks.
         sinks: one more logit a head that takes weight and brings nothing.
-        query_start: absolute position of the first query (or one a batch row); needed when n ≠ m and the
-            mask asks for positions.
+        query_start: absolute position of the first query, or (batch,) of them; needed when n ≠ m
+            and the mask asks for positions.
         rule: all of the above as one value, instead of them.
-        observe: statistics to make in one pass: ``"received"``, ``"entropy"``, ``"top_keys"``, ``"pooled"``.
-        impl: ``"fused"`` (a kernel), ``"tiles"`` (blocks of rows in PyTorch), ``"reference"`` (dense), or
-            ``"auto"``, which takes fused where it can serve the call. The result says which it was.
+        observe: statistics made in one pass: ``received``, ``entropy``, ``top_keys``, ``pooled``.
+        impl: ``"fused"`` (a kernel), ``"tiles"`` (in PyTorch), ``"reference"`` (dense) or
+            ``"auto"``: fused where it can serve the call. The result says which it was.
 
     Returns:
         Context, logsumexp and the lazy matrices, with the axes of ``query``.
@@ -69,14 +70,27 @@ def attention(
         MaskError: the mask does not fit; all faults at once.
         UnsupportedError: ``impl`` names an implementation that cannot serve the call.
 
-    Cost: n · m · (d_k + d_v) multiplications a head, less what the mask empties; memory linear in n and m
-    except for ``impl="reference"``, which is quadratic.
+    Cost: n · m · (d_k + d_v) multiplications a head, less what the mask empties; memory linear in n
+    and m, but quadratic for ``impl="reference"``.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", equation 1; L as in Dao et al. 2022,
     "FlashAttention", section 3.1. The paper's output is our *context*; our *output* is after W_O.
     """
     rule = _one_rule(rule, ScoreRule(scale, softcap, bias, mask, sinks, query_start))
     query, key, value = autocast(query, key, value)
+    return _result(query, key, value, rule=rule, observe=observe, impl=impl)
+
+
+def _result(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    rule: ScoreRule,
+    observe: Sequence[str],
+    impl: Implementation,
+) -> AttentionResult:
+    """Check, compute, and give the result the axes of the query."""
     leading = (query.ndim == 4, query.ndim >= 3)
     query4, key4, value4 = _checked(query, key, value)
     bound = rule.bind(query4, key4)
@@ -144,8 +158,8 @@ def _rank_faults(query: Tensor, key: Tensor, value: Tensor) -> list[str]:
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if tensor.ndim not in (2, 3, 4):
             faults.append(
-                f"{name} must be (batch, heads, length, width), (heads, length, width) or (length, width), "
-                f"got {tensor.ndim} axes"
+                f"{name} must be (batch, heads, length, width), (heads, length, width) or "
+                f"(length, width), got {tensor.ndim} axes"
             )
         elif tensor.ndim != query.ndim:
             faults.append(
@@ -184,7 +198,9 @@ def _size_faults(query: Tensor, key: Tensor, value: Tensor) -> list[str]:
     return faults
 
 
-def _observe(names: Sequence[str], weights: AttentionMatrix, lead: torch.Size) -> dict[str, Any]:
+def _observe(
+    names: Sequence[str], weights: AttentionMatrix, lead: torch.Size
+) -> dict[str, Observed]:
     """All the named statistics from one pass."""
     unknown = [name for name in names if name not in OBSERVABLES]
     if unknown:
@@ -192,7 +208,7 @@ def _observe(names: Sequence[str], weights: AttentionMatrix, lead: torch.Size) -
             f"observe must name some of {', '.join(OBSERVABLES)}; got {', '.join(unknown)}"
         )
     level, keys = weights.logsumexp, weights.bound.keys
-    make = {
+    make: dict[str, Callable[[], Observer[Observed]]] = {
         "received": lambda: ReceivedObserver(level, keys),
         "entropy": lambda: EntropyObserver(level),
         "top_keys": lambda: TopKeysObserver(level, min(8, keys)),

@@ -1,8 +1,8 @@
 """Matrices that behave like S and A and are never formed.
 
-:class:`ScoreMatrix` and :class:`AttentionMatrix` hold Q, K and the rule (and L); every read computes the
-block it needs. Indexing follows NumPy: choosing layers of the leading axes stays lazy, choosing rows or
-columns gives numbers.
+:class:`ScoreMatrix` and :class:`AttentionMatrix` hold Q, K and the rule (and L); every read computes
+the block it needs. Indexing follows NumPy: choosing layers of the leading axes stays lazy, choosing
+rows or columns gives numbers.
 
     weights = result.weights        (batch, heads, n, m), nothing computed
     weights[0, 3]                   one head, still lazy
@@ -12,7 +12,7 @@ columns gives numbers.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from clearhead.errors import InputError, ShapeError
-from clearhead.pipeline.indexing import Selection, positions, select
+from clearhead.pipeline.indexing import AxisIndex, MatrixIndex, Selection, positions, select
 from clearhead.pipeline.observe import (
     EntropyObserver,
+    Observer,
     PooledMap,
     PooledObserver,
     ReceivedObserver,
@@ -40,6 +41,8 @@ __all__ = ["AttentionMatrix", "ScoreMatrix"]
 
 #: The largest matrix that becomes a NumPy array unasked.
 ARRAY_ELEMENTS = 4096 * 4096
+
+_Made = TypeVar("_Made", Tensor, TopKeys, PooledMap)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,7 +82,7 @@ class ScoreMatrix:
         """float32, or float64 for float64."""
         return torch.float64 if self.query.dtype == torch.float64 else torch.float32
 
-    def tile(self, rows: Any, columns: Any) -> Float[Tensor, "*lead r c"]:
+    def tile(self, rows: AxisIndex, columns: AxisIndex) -> Float[Tensor, "*lead r c"]:
         """One exact block.
 
         Args:
@@ -91,19 +94,20 @@ class ScoreMatrix:
 
         Cost: r · c · d_k multiplications a head; memory of the block.
         """
-        rows = positions(rows, self.bound.queries, axis="rows")
-        columns = positions(columns, self.bound.keys, axis="columns")
-        return self._shown(self._block(rows, columns))
+        r = positions(rows, self.bound.queries, axis="rows")
+        c = positions(columns, self.bound.keys, axis="columns")
+        return self._shown(self._block(r, c))
 
-    def rows(self, rows: Any) -> Float[Tensor, "*lead r m"]:
+    def rows(self, rows: AxisIndex) -> Float[Tensor, "*lead r m"]:
         """Some whole rows; see :meth:`tile`."""
         return self.tile(rows, range(self.bound.keys))
 
     def to_dense(self) -> Float[Tensor, "*lead n m"]:
-        """The whole matrix: **quadratic**, heads · n · m numbers. For small sizes and for checking."""
+        """The whole matrix: **quadratic**, heads · n · m numbers. For small sizes and to check."""
         return self.tile(range(self.bound.queries), range(self.bound.keys))
 
-    def __getitem__(self, index: Any) -> Any:
+    # a matrix while rows and columns stay whole, else a tensor: the index decides, not its type
+    def __getitem__(self, index: MatrixIndex) -> Any:
         selection = select(index, self.shape)
         if selection.lazy:
             return self._narrowed(selection)
@@ -115,14 +119,16 @@ class ScoreMatrix:
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
 
-    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> npt.NDArray[Any]:
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, *, copy: bool | None = None
+    ) -> npt.NDArray[Any]:
         del copy  # every read computes, so the array is always new
         elements = int(np.prod(self.shape))
         if elements > ARRAY_ELEMENTS:
             raise InputError(
-                f"a matrix of shape {self.shape} has {elements:,} entries and is not made into an array "
-                f"unasked (at most {ARRAY_ELEMENTS:,}): use pooled(size) for a picture, tile(rows, columns) "
-                "for a part, or to_dense() to pay for all of it"
+                f"a matrix of shape {self.shape} has {elements:,} entries and is not made into an "
+                f"array unasked (at most {ARRAY_ELEMENTS:,}): use pooled(size) for a picture, "
+                "tile(rows, columns) for a part, or to_dense() to pay for all of it"
             )
         return self.to_dense().detach().cpu().numpy().astype(dtype or np.float32, copy=False)
 
@@ -187,7 +193,8 @@ class AttentionMatrix(ScoreMatrix):
         ``(A X)[i] = Σⱼ A[i, j] · xⱼ``; a key that a row may not see does not matter, NaN included.
 
         Args:
-            vectors: X: (m, e), shared by every leading axis, or with the leading axes of this matrix.
+            vectors: X: (m, e), shared by every leading axis, or with the leading axes of this
+                matrix.
 
         Returns:
             A · X, in the wide dtype.
@@ -200,13 +207,12 @@ class AttentionMatrix(ScoreMatrix):
         batch, heads = self.query.shape[:2]
         if vectors.ndim < 2 or vectors.shape[-2] != self.bound.keys:
             raise ShapeError(
-                f"vectors must have shape (..., m, e) with m = {self.bound.keys}, got {tuple(vectors.shape)}"
+                f"vectors must have shape (..., m, e) with m = {self.bound.keys}, "
+                f"got {tuple(vectors.shape)}"
             )
         lead = (batch, heads) if vectors.ndim == 2 else self._lead
-        spread = vectors.expand(*lead, *vectors.shape[-2:]).reshape(
-            batch, heads, *vectors.shape[-2:]
-        )
-        spread = spread.to(self.dtype)
+        size = vectors.shape[-2:]
+        spread = vectors.expand(*lead, *size).reshape(batch, heads, *size).to(self.dtype)
         parts: list[Tensor] = []
         for rows in row_blocks(self.bound.queries, width=batch * heads * self.bound.keys):
             span = column_span(self.bound, rows)
@@ -221,7 +227,7 @@ class AttentionMatrix(ScoreMatrix):
         return self._shown(product)
 
     def received(self) -> Float[Tensor, "*lead m"]:
-        """How much attention each key received: the column sums ``Σᵢ A[i, j]``. One pass over the tiles."""
+        """How much attention each key received: ``Σᵢ A[i, j]``. One pass over the tiles."""
         return self._watch(ReceivedObserver(self.logsumexp, self.bound.keys))
 
     def entropy(self) -> Float[Tensor, "*lead n"]:
@@ -255,7 +261,7 @@ class AttentionMatrix(ScoreMatrix):
             PooledObserver(self.logsumexp, self.bound.keys, size=size, reduce=reduce)
         )
 
-    def _watch(self, observer: Any) -> Any:
+    def _watch(self, observer: Observer[_Made]) -> _Made:
         observe(self.query, self.key, self.logsumexp, rule=self.bound, observers=(observer,))
         return shown(observer.result(), self._lead)
 

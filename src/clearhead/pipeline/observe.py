@@ -5,8 +5,8 @@ carries a gradient.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, TypeVar, overload
 
 import torch
 from jaxtyping import Float, Int
@@ -20,6 +20,7 @@ from clearhead.pipeline.visibility import column_span, row_blocks
 __all__ = [
     "OBSERVABLES",
     "EntropyObserver",
+    "Observed",
     "Observer",
     "PooledMap",
     "PooledObserver",
@@ -36,11 +37,19 @@ OBSERVABLES = ("received", "entropy", "top_keys", "pooled")
 COLUMNS = 1024
 
 
-class Observer(Protocol):
+_Made_co = TypeVar("_Made_co", covariant=True)
+
+
+class Observer(Protocol[_Made_co]):
     """A statistic that grows block by block."""
 
     def see(self, rows: range, columns: range, *, weights: Tensor, scores: Tensor) -> None:
         """Take in one block of A and the same block of S."""
+        ...
+
+    def result(self) -> _Made_co:
+        """What all the blocks together say."""
+        ...
 
 
 @torch.no_grad()
@@ -50,7 +59,7 @@ def observe(
     logsumexp: Float[Tensor, "batch heads n"],
     *,
     rule: BoundRule,
-    observers: Iterable[Observer],
+    observers: Iterable[Observer[object]],
 ) -> None:
     """Show every visible block of A to every observer, once.
 
@@ -220,13 +229,23 @@ class PooledObserver:
         return PooledMap(values, self.row_edges, self.column_edges, self.reduce)
 
 
-def shown(result: Any, lead: tuple[int, ...]) -> Any:
+#: What an observer makes.
+Observed = Tensor | TopKeys | PooledMap
+
+
+@overload
+def shown(result: Tensor, lead: tuple[int, ...]) -> Tensor: ...
+@overload
+def shown(result: TopKeys, lead: tuple[int, ...]) -> TopKeys: ...
+@overload
+def shown(result: PooledMap, lead: tuple[int, ...]) -> PooledMap: ...
+def shown(result: Observed, lead: tuple[int, ...]) -> Observed:
     """A statistic with the leading axes that its matrix shows, in place of (batch, heads)."""
     if isinstance(result, Tensor):
         return result.reshape(*lead, *result.shape[2:])
-    tensors = {"weights", "keys", "values"}
-    parts = {f.name: getattr(result, f.name) for f in fields(result) if f.name in tensors}
-    return replace(result, **{name: shown(tensor, lead) for name, tensor in parts.items()})
+    if isinstance(result, TopKeys):
+        return TopKeys(shown(result.weights, lead), shown(result.keys, lead))
+    return replace(result, values=shown(result.values, lead))
 
 
 def _edges(size: int, bins: int) -> Tensor:

@@ -1,17 +1,19 @@
 """What attention gives back: C and L, and everything between its lines."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
 from jaxtyping import Float
 from torch import Tensor
 
 from clearhead.errors import NotKeptError
 from clearhead.pipeline.matrix import AttentionMatrix, ScoreMatrix
-from clearhead.pipeline.observe import PooledMap, TopKeys
+from clearhead.pipeline.observe import Observed, PooledMap, TopKeys
 from clearhead.pipeline.steps import five_steps
 
 __all__ = ["AttentionResult"]
+
+_Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,7 +34,7 @@ class AttentionResult:
     weights: AttentionMatrix
     implementation: str
     value: Float[Tensor, "*kv_batch m d_v"]
-    observed: dict[str, Any] = field(default_factory=dict[str, Any])
+    observed: dict[str, Observed] = field(default_factory=dict[str, Observed])
 
     @property
     def scores(self) -> ScoreMatrix:
@@ -47,22 +49,22 @@ class AttentionResult:
     @property
     def received(self) -> Float[Tensor, "*batch m"]:
         """Column sums of A, if ``observe=`` named them."""
-        return self._observed("received")
+        return self._observed("received", Tensor)
 
     @property
     def entropy(self) -> Float[Tensor, "*batch n"]:
         """Entropy of each row of A in nats, if ``observe=`` named it."""
-        return self._observed("entropy")
+        return self._observed("entropy", Tensor)
 
     @property
     def top_keys(self) -> TopKeys:
         """The strongest keys of each row (:class:`TopKeys`), if ``observe=`` named them."""
-        return self._observed("top_keys")
+        return self._observed("top_keys", TopKeys)
 
     @property
     def pooled(self) -> PooledMap:
         """A made small by maximum (:class:`PooledMap`), if ``observe=`` named it."""
-        return self._observed("pooled")
+        return self._observed("pooled", PooledMap)
 
     def __repr__(self) -> str:
         steps = five_steps(self.weights, self.scores, self.raw_scores, context=self.context)
@@ -76,10 +78,12 @@ class AttentionResult:
         of = self.weights
         return ScoreMatrix(of.query, of.key, of.bound, leading=of.leading, raw=raw)
 
-    def _observed(self, name: str) -> Any:
+    def _observed(self, name: str, kind: type[_Kind]) -> _Kind:
         if name not in self.observed:
             raise NotKeptError(
                 f"{name} was not observed: call attention(..., observe=({name!r},)), "
                 f"or ask result.weights.{name}() now"
             )
-        return self.observed[name]
+        found = self.observed[name]
+        assert isinstance(found, kind)
+        return found
