@@ -9,7 +9,7 @@ from torch import Tensor
 from clearhead.errors import InputError, UnsupportedError
 from clearhead.pipeline.fused import fused, why_not_fused
 from clearhead.pipeline.rule import BoundRule
-from clearhead.pipeline.tiles import attend_tiles
+from clearhead.pipeline.tiles import attend_tiles, wide
 from clearhead.pipeline.visibility import empty_rows
 
 __all__ = ["Implementation", "choose", "compute"]
@@ -64,8 +64,12 @@ def compute(
     if impl == "reference":
         from clearhead.pipeline.reference import reference  # the oracle, met nowhere else
 
-        steps = reference(query, key, value, rule=rule)
-        return steps.context, steps.logsumexp
+        dtype = wide(query.dtype)  # a 16-bit L would be no L: A = exp(S − L)
+        with torch.autocast(query.device.type, enabled=False):
+            # half precision is widened, as it is everywhere S, L and A are made
+        full = wide(query.dtype)
+        steps = reference(query.to(full), key.to(full), value.to(full), rule=rule)
+        return steps.context.to(query.dtype), steps.logsumexp
     if 0 in (*query.shape[:3], key.shape[2]):
         # kernels end the process on these sizes; the sums of nothing keep the graph whole
         nothing = query[..., :0].sum() + key[..., :0].sum() + value[..., :0].sum()
@@ -85,6 +89,8 @@ def _closed(
 ) -> tuple[Tensor, Tensor]:
     """Sinks take their part, and rows that see nothing are set by the mask's own verdict."""
     if rule.sinks is not None:
+        # logaddexp has other bits for other strides, and a mended L has other strides
+        logsumexp = logsumexp.contiguous()
         with_sink = torch.logaddexp(logsumexp, rule.sinks.to(logsumexp.dtype)[:, None])
         share = torch.exp(logsumexp - with_sink).unsqueeze(-1)
         context = (context.to(share.dtype) * share).to(context.dtype)
