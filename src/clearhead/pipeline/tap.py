@@ -6,7 +6,7 @@ same for theirs. Without an active tap both cost one look at a context variable 
 
     attention_input ─ visit ─▶ W_Q, W_K, W_V ─▶ attend ┐ query, key, value, rule
                                                        │ (softmax(S)·V)
-    output ◀─ visit ─ W_O ◀────────────────────────────┘ context, logsumexp (read only)
+    output ◀─ visit ─ W_O ◀────────────────────────────┘ logsumexp (read only), context
 """
 
 from collections.abc import Generator
@@ -26,7 +26,7 @@ from clearhead.pipeline.rule import ScoreRule
 __all__ = ["TAPPED", "Site", "Tap", "attend", "tapping", "visit"]
 
 #: The quantities every model sends through the tap, in the order they pass.
-TAPPED = ("attention_input", "query", "key", "value", "context", "logsumexp", "output")
+TAPPED = ("attention_input", "query", "key", "value", "logsumexp", "context", "output")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from transformers import masking_utils
 
+from clearhead.errors import UnsupportedError
 from clearhead.masks import (
     Mask,
     causal_mask,
@@ -28,6 +29,10 @@ __all__ = ["LazyMask", "lazy_mask", "translated"]
 MaskFunction = Callable[..., Any]
 
 
+class _NotATensorError(UnsupportedError, AttributeError):
+    """A model asked a lazy mask for what only a tensor has; ``hasattr`` still works."""
+
+
 @dataclass(frozen=True, eq=False)
 class LazyMask:
     """What a layer is handed in place of a mask tensor.
@@ -36,11 +41,26 @@ class LazyMask:
         mask: who may look at whom, by absolute position.
         query_start: absolute position of the first query.
         key_start: absolute position of the first key that the cache still holds.
+        keys: m.
     """
 
     mask: Mask
     query_start: int
     key_start: int
+    keys: int
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise _NotATensorError(_NOT_A_TENSOR.format(f".{name}"))
+
+    def __getitem__(self, place: Any) -> Any:
+        raise _NotATensorError(_NOT_A_TENSOR.format("entries"))
+
+
+_NOT_A_TENSOR = (
+    "its layers ask their attention mask for {} as if it were a tensor, and clearhead forms none"
+)
 
 
 def lazy_mask(
@@ -74,7 +94,7 @@ def lazy_mask(
         # all real is no padding: the plain triangle then keeps its own kernel, and the bits of sdpa
         if not bool(real.all()):
             mask = mask & padding_mask(real)
-    return LazyMask(mask, int(q_offset), int(kv_offset))
+    return LazyMask(mask, int(q_offset), int(kv_offset), int(kv_length))
 
 
 def _fitted(real: Tensor, length: int) -> Tensor:
@@ -113,11 +133,28 @@ def _all_of(held: Mapping[str, Any]) -> Mask:
     packed = any(_made_by(part, "packed_sequence_mask_function") for part in parts)
     mask: Mask = full_mask()
     for part in parts:
-        if packed and _made_by(part, "remap_positions_for_packed_sequence"):
-            # positions that count anew in each document compare as the row's own do inside one document
-            part = _closed_over(part)["mask_function"]
-        mask = mask & translated(part)
+        mask = mask & translated(_by_own_position(part) if packed else part)
     return mask
+
+
+def _by_own_position(function: MaskFunction) -> MaskFunction:
+    """Undo positions that count anew in each document, where inside one document it makes no difference.
+
+    It makes none to what only compares distances, as a triangle and a window do; chunks and functions of
+    unknown makers keep the positions they were given.
+    """
+    if not _made_by(function, "remap_positions_for_packed_sequence"):
+        return function
+    inner = _closed_over(function)["mask_function"]
+    return inner if _compares_distances(inner) else function
+
+
+def _compares_distances(function: MaskFunction) -> bool:
+    if _made_by(function, "and_masks") or _made_by(function, "or_masks"):
+        return all(map(_compares_distances, _closed_over(function)["mask_functions"]))
+    plain = (masking_utils.causal_mask_function, masking_utils.bidirectional_mask_function)
+    windows = ("sliding_window_overlay", "sliding_window_bidirectional_overlay")
+    return function in plain or any(_made_by(function, maker) for maker in windows)
 
 
 def _any_of(held: Mapping[str, Any]) -> Mask:
@@ -129,12 +166,15 @@ def _any_of(held: Mapping[str, Any]) -> Mask:
 
 
 def _made_by(function: MaskFunction, maker: str) -> bool:
-    return getattr(function, "__qualname__", "").startswith(f"{maker}.")
+    own = getattr(function, "__module__", "") == masking_utils.__name__
+    return own and getattr(function, "__qualname__", "").startswith(f"{maker}.")
 
 
 def _window(held: Mapping[str, Any]) -> Mask:
     """Nothing older than the window; what comes later is left to the mask it stands beside."""
-    return sliding_window_mask(held["sliding_window"]) | ~causal_mask()
+    width: int = held["sliding_window"]
+    later = ~causal_mask()
+    return sliding_window_mask(width) | later if width > 0 else later
 
 
 _MAKERS: dict[str, Callable[[Mapping[str, Any]], Mask]] = {
@@ -150,5 +190,6 @@ _MAKERS: dict[str, Callable[[Mapping[str, Any]], Mask]] = {
     "packed_sequence_mask_function.<locals>.inner_mask": lambda held: document_mask(
         held["packed_sequence_mask"]
     ),
+    "blockwise_overlay.<locals>.inner_mask": lambda held: document_mask(held["block_sequence_ids"]),
     "padding_mask_function.<locals>.inner_mask": lambda held: padding_mask(held["padding_mask"]),
 }

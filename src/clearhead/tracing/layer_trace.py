@@ -27,8 +27,9 @@ class LayerTrace:
         recorded: what was kept.
         queries: positions of the kept queries, (r,).
         projection: W_O, or None where the model did not show it.
-        same_bits: whether C and O, made again, have the bits of the run: they do when the whole of an
-            unpadded sequence was kept, since the same kernel is then called with the same arguments.
+        same_bits: whether C and O, made again, have the bits of the run: they do when the whole of
+            one sequence was run alone and kept where it ran, since the same kernel is then called
+            with the same arguments.
     """
 
     recorded: Recorded
@@ -95,7 +96,8 @@ class LayerTrace:
     @property
     def head_outputs(self) -> Float[Tensor, "heads r d_model"]:
         """Each head's C through its slice of W_O. Memory: heads · r · d_model."""
-        return self.context @ _per_head(self._projection("head_outputs").weight, self._heads)
+        weight = self._projection("head_outputs").weight.to(self.context)
+        return self.context @ _per_head(weight, self._heads)
 
     @property
     def attention_input(self) -> Float[Tensor, "r d_model"]:

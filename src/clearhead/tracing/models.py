@@ -33,7 +33,9 @@ class OutputProjection:
 
     def __call__(self, joined: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch d_model"]:
         """``O = concat(C) · W_O + b_O``, by the call the model itself makes."""
-        return nn.functional.linear(joined, self.weight, self.bias)
+        # under autocast the model multiplied in C's dtype, and a trace may lie on another device
+        bias = None if self.bias is None else self.bias.to(joined)
+        return nn.functional.linear(joined, self.weight.to(joined), bias)
 
 
 class TraceableModel(Protocol):
@@ -107,7 +109,8 @@ class _Own:
 
     def output_projection(self, site: Site) -> OutputProjection | None:
         """As the model says."""
-        return OutputProjection(*self._model.output_projection(site))
+        weight, bias = self._model.output_projection(site)
+        return OutputProjection(weight.detach(), None if bias is None else bias.detach())
 
 
 def traceable(model: object) -> TraceableModel:

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from clearhead.errors import TraceError
 from clearhead.pipeline.rule import BoundRule, ScoreRule
 from clearhead.pipeline.tap import Site, Tap
 from clearhead.tracing.arena import Arena
@@ -86,7 +87,7 @@ class Recorder(Tap):
     def visit(self, site: Site, quantity: str, value: Tensor) -> Tensor:
         """Keep what is wanted, and let everything pass."""
         if quantity == "logsumexp":
-            self.seen.add(site)
+            self._see(site)
         if self.layers is not None and site.layer not in self.layers:
             return value
         if quantity in ("query", "key", "value", "attention_input"):
@@ -102,6 +103,14 @@ class Recorder(Tap):
         del site
         self._rule = rule
         return rule
+
+    def _see(self, site: Site) -> None:
+        if site in self.seen:
+            raise TraceError(
+                f"{site.name} attends more than once in one run: layers that share their weights cannot be "
+                "told apart, so this model cannot be traced"
+            )
+        self.seen.add(site)
 
     def _layer(self, site: Site, logsumexp: Tensor) -> None:
         query, key, value = (self._waiting.pop(name) for name in ("query", "key", "value"))
@@ -119,7 +128,8 @@ class Recorder(Tap):
                 kept["attention_input"] = _of(arrived[part.batch][None], rows)[0]
             arena = self.arenas[index]
             if not self.recorded[index]:
-                arena.reserve(self.layer_count * self._bytes(kept))
+                d_model = 0 if arrived is None else arrived.shape[-1]
+                arena.reserve(self.layer_count * self._bytes(kept, d_model))
             stored = {name: arena.store(tensor) for name, tensor in kept.items()}
             narrow = bound.narrowed(part.batch, rows=rows, columns=part.tokens)
             self.recorded[index][site] = Recorded(site, narrow, stored)
@@ -131,13 +141,15 @@ class Recorder(Tap):
             stored = self.arenas[index].store(kept if quantity == "context" else kept[0])
             self.recorded[index][site].tensors[quantity] = stored
 
-    def _bytes(self, kept: dict[str, Tensor]) -> int:
+    def _bytes(self, kept: dict[str, Tensor], d_model: int) -> int:
         """Bytes of one layer: what is at hand, and C and O where they will follow."""
         sizes = [tensor.numel() * tensor.element_size() for tensor in kept.values()]
         heads, rows, _ = kept["query"].shape
         each = kept["query"].element_size()
         if "context" in self.keep:
             sizes.append(heads * rows * kept["value"].shape[-1] * each)
+        if "output" in self.keep:
+            sizes.append(rows * d_model * each)
         return sum(Arena.padded(size) for size in sizes)
 
 

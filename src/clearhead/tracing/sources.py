@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -14,9 +14,19 @@ from clearhead.tracing.layer_trace import LayerTrace
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Measure", "Sources", "Strongest", "measure_sources"]
+__all__ = [
+    "Measure",
+    "Sources",
+    "Strongest",
+    "measure_sources",
+    "segment_names",
+    "segment_shares",
+]
 
 Measure = Literal["contribution", "attention"]
+
+#: What lies in no segment.
+ELSEWHERE = "elsewhere"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +66,8 @@ class Sources:
         first_token_attention: mean over layers and heads of the weight on the first token.
         tokens: the tokens as shown.
         layers: the layers that were summed.
-        segments: share of each named segment, or None.
+        segments: share of each named segment and of what lies ``"elsewhere"``, or None.
+        segment_of: each position's segment, or None; where segments overlap, their names joined.
     """
 
     target: int
@@ -68,9 +79,10 @@ class Sources:
     tokens: tuple[str, ...]
     layers: tuple[int, ...]
     segments: dict[str, float] | None = None
+    segment_of: tuple[str, ...] | None = None
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """A table with one row a position: position, token, share (and segment).
+        """A table with one row a position: position, token, share, and segment where segments were given.
 
         Raises:
             UnsupportedError: pandas is not installed.
@@ -81,11 +93,13 @@ class Sources:
             raise UnsupportedError(
                 "to_pandas needs pandas: install it with pip install 'clearhead[pandas]'"
             ) from error
-        columns = {
+        columns: dict[str, Any] = {
             "position": range(len(self.tokens)),
             "token": self.tokens,
             "share": self.share.tolist(),
         }
+        if self.segment_of is not None:
+            columns["segment"] = self.segment_of
         return pandas.DataFrame(columns)
 
 
@@ -110,7 +124,7 @@ def measure_sources(
         The shares, the strongest links, and the mean weight on the first token.
 
     Raises:
-        InputError: ``by`` names no measure.
+        InputError: ``by`` names no measure, or there are no layers.
         NotKeptError: contributions were asked for where W_O is not known.
 
     Cost: one row of A a head and layer.
@@ -119,44 +133,50 @@ def measure_sources(
     """
     if by not in ("contribution", "attention"):
         raise InputError(f"by must be 'contribution' or 'attention', got {by!r}")
-    weights = torch.stack([layer.weights[:, row] for layer in layers.values()]).double()
+    if not layers:
+        raise InputError("layers must name at least one layer to sum, got none")
+    # layers need not have the same number of heads: their heads stand below each other
+    heads = [(number, head) for number, layer in layers.items() for head in range(_heads(layer))]
+    weights = torch.cat([layer.weights[:, row] for layer in layers.values()]).double()
     norms = [_norms(layer, required=by == "contribution") for layer in layers.values()]
-    contributions = weights * torch.stack(norms).double()
+    contributions = weights * torch.cat(norms).double()
     measured = contributions if by == "contribution" else weights
     total = measured.sum().clamp(min=torch.finfo(torch.float64).tiny)
-    strongest = _strongest(tuple(layers), weights, contributions, measured / total, top=top)
-    share = measured.sum((0, 1)) / total
-    return share.float(), strongest, float(weights[..., 0].mean())
+    strongest = _strongest(heads, weights, contributions, measured / total, top=top)
+    share = measured.sum(0) / total
+    return share.float(), strongest, float(weights[:, 0].mean())
 
 
-def _norms(layer: LayerTrace, *, required: bool) -> Tensor:
+def _heads(layer: LayerTrace) -> int:
+    return layer.query.shape[0]
+
+
+def _norms(layer: LayerTrace, *, required: bool) -> Float[Tensor, "heads m"]:
     if layer.projection is None and not required:
-        heads, keys = layer.query.shape[0], layer.key.shape[1]
-        return torch.full((heads, keys), torch.nan)
+        return torch.full((_heads(layer), layer.key.shape[1]), torch.nan)
     return layer.value_norms
 
 
 def _strongest(
-    layers: Sequence[int],
-    weights: Tensor,
-    contributions: Tensor,
-    shares: Tensor,
+    heads: Sequence[tuple[int, int]],
+    weights: Float[Tensor, "all_heads m"],
+    contributions: Float[Tensor, "all_heads m"],
+    shares: Float[Tensor, "all_heads m"],
     *,
     top: int,
 ) -> tuple[Strongest, ...]:
-    found = shares.flatten().topk(min(top, shares.numel()))
+    found = shares.flatten().topk(min(max(top, 0), shares.numel()))
     links: list[Strongest] = []
     for share, place in zip(found.values.tolist(), found.indices.tolist(), strict=True):
-        layer, head, source = (
-            int(i) for i in torch.unravel_index(torch.tensor(place), shares.shape)
-        )
+        row, source = divmod(place, shares.shape[1])
+        layer, head = heads[row]
         links.append(
             Strongest(
-                layer=layers[layer],
+                layer=layer,
                 head=head,
                 source=source,
-                weight=float(weights[layer, head, source]),
-                contribution=float(contributions[layer, head, source]),
+                weight=float(weights[row, source]),
+                contribution=float(contributions[row, source]),
                 share=share,
             )
         )
@@ -176,16 +196,31 @@ def segment_shares(
         The share of each segment, and of everything outside them as ``"elsewhere"``.
 
     Raises:
-        InputError: a segment does not lie inside the sequence.
+        InputError: a segment does not lie inside the sequence, or takes the name of the rest.
     """
-    inside = torch.zeros(len(share), dtype=torch.bool)
-    sums: dict[str, float] = {}
     for name, (start, stop) in segments.items():
-        if not 0 <= start <= stop <= len(share):
+        if name == ELSEWHERE or not 0 <= start <= stop <= len(share):
             raise InputError(
-                f"segment {name!r} must lie in [0, {len(share)}], got ({start}, {stop})"
+                f"a segment must lie in [0, {len(share)}] and not be called {ELSEWHERE!r}, "
+                f"got {name!r}: ({start}, {stop})"
             )
-        inside[start:stop] = True
-        sums[name] = float(share[start:stop].sum())
-    sums["elsewhere"] = float(share[~inside].sum())
-    return sums
+    sums = {name: float(share[start:stop].sum()) for name, (start, stop) in segments.items()}
+    outside = [name == ELSEWHERE for name in segment_names(len(share), segments)]
+    return {**sums, ELSEWHERE: float(share[torch.tensor(outside)].sum())}
+
+
+def segment_names(positions: int, segments: Mapping[str, tuple[int, int]]) -> tuple[str, ...]:
+    """The segment of each position.
+
+    Args:
+        positions: how many there are.
+        segments: first and last-plus-one position by name.
+
+    Returns:
+        A name a position, several joined by a comma where segments overlap.
+    """
+    names: list[list[str]] = [[] for _ in range(positions)]
+    for name, (start, stop) in segments.items():
+        for place in range(start, stop):
+            names[place].append(name)
+    return tuple(", ".join(found) or ELSEWHERE for found in names)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from clearhead.errors import InputError, TokenError, TraceError
+from clearhead.errors import InputError, TokenError, TraceError, gathered
 from clearhead.pipeline.tap import Site, tapping
 from clearhead.tokens.pieces import Piece
 from clearhead.tokens.tokenizer import TextTokenizer
@@ -63,10 +63,11 @@ def trace(
     """
     adapter = traceable(model)
     words = _words(adapter, tokenizer)
-    if isinstance(inputs, Sequence) and inputs and all(isinstance(one, str) for one in inputs):
-        if not isinstance(inputs, str):
-            given = {"layers": layers, "queries": queries, "keep": keep, "device": device}
-            return [_one(trace(model, text, tokenizer=tokenizer, **given)) for text in inputs]
+    if _are_texts(inputs):
+        if attention_mask is not None:
+            raise InputError("attention_mask belongs to token ids: texts are not padded here")
+        given = {"layers": layers, "queries": queries, "keep": keep, "device": device}
+        return [_one(trace(model, text, tokenizer=tokenizer, **given)) for text in inputs]
     ids = _ids(inputs, words)
     several = attention_mask is not None or ids.shape[0] > 1
     real = _real(ids, attention_mask)
@@ -75,6 +76,12 @@ def trace(
     place = torch.device(device) if device is not None else _device(model)
     traces = _run(adapter, ids.to(_device(model)), real, parts, layers, keep, place, words)
     return traces if several else traces[0]
+
+
+def _are_texts(inputs: Inputs) -> bool:
+    if isinstance(inputs, str) or not isinstance(inputs, Sequence):
+        return False
+    return len(inputs) > 0 and all(isinstance(one, str) for one in inputs)
 
 
 def _one(found: Trace | list[Trace]) -> Trace:
@@ -125,14 +132,16 @@ def _trace(
     numbers = row.tolist()
     queries = torch.arange(len(numbers)) if part.queries is None else part.queries
     by_layer: dict[int, LayerTrace] = {}
+    # more rows, other places or another device: other kernels' calls, whose sums may round otherwise
+    whole = len(ids) == 1 and part.tokens is None and part.queries is None
     for site, recorded in recorder.recorded[index].items():
         projection = adapter.output_projection(site)
         if projection is not None:
             heads = recorded.tensors["query"].shape[0]
             norms = value_norms(recorded.tensors["value"], projection, heads=heads)
             recorded.tensors["value_norms"] = norms
-        whole = part.tokens is None and part.queries is None
-        by_layer[site.layer] = LayerTrace(recorded, queries, projection, whole)
+        same_bits = whole and recorded.tensors["query"].device == ids.device
+        by_layer[site.layer] = LayerTrace(recorded, queries, projection, same_bits)
     held = [t for layer in by_layer.values() for t in layer.recorded.tensors.values()]
     return Trace(
         model_name=adapter.name,
@@ -158,7 +167,7 @@ def _words(adapter: TraceableModel, tokenizer: Any) -> TextTokenizer | None:
 
 def _ids(inputs: Inputs, words: TextTokenizer | None) -> Int[Tensor, "batch n"]:
     """Text, chat messages or numbers as (batch, n)."""
-    if isinstance(inputs, str) or (len(inputs) > 0 and isinstance(inputs[0], Mapping)):
+    if isinstance(inputs, str) or _are_messages(inputs):
         if words is None:
             raise InputError(
                 "this model brings no tokenizer: give tokenizer=, or token ids in place of text"
@@ -168,7 +177,7 @@ def _ids(inputs: Inputs, words: TextTokenizer | None) -> Int[Tensor, "batch n"]:
         inputs = words.encode(inputs) if isinstance(inputs, str) else words.chat(list(inputs))
     try:
         ids = torch.as_tensor(inputs)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(
             "inputs must be text, chat messages, token ids or a list of texts, "
             f"got {type(inputs).__name__}"
@@ -182,10 +191,18 @@ def _ids(inputs: Inputs, words: TextTokenizer | None) -> Int[Tensor, "batch n"]:
     return ids.reshape(-1, ids.shape[-1]).long()
 
 
+def _are_messages(inputs: Inputs) -> bool:
+    if isinstance(inputs, Tensor | Mapping) or not isinstance(inputs, Sequence):
+        return False
+    return len(inputs) > 0 and all(isinstance(one, Mapping) for one in inputs)
+
+
 def _real(ids: Tensor, attention_mask: Tensor | None) -> Bool[Tensor, "batch n"] | None:
     if attention_mask is None:
         return None
     real = torch.as_tensor(attention_mask).bool().cpu()
+    # one sequence may come without a batch axis, and its mask then does too
+    real = real[None] if real.ndim == 1 else real
     if real.shape != ids.shape:
         raise InputError(
             f"attention_mask must have the shape of the ids, {tuple(ids.shape)}, got {tuple(real.shape)}"
@@ -243,11 +260,17 @@ def _layers(layers: Collection[int] | slice | None, sites: Sequence[Site]) -> se
 
 def _check_seen(adapter: TraceableModel, sites: Sequence[Site], recorder: Recorder) -> None:
     missing = [site.name for site in sites if site not in recorder.seen]
+    faults: list[str] = []
     if missing:
-        raise TraceError(
-            f"{adapter.name} cannot be traced whole: {len(missing)} of its {len(sites)} attention layers "
-            f"compute attention elsewhere and were not seen: {', '.join(missing)}"
+        faults.append(
+            f"{len(missing)} of its {len(sites)} attention layers compute attention elsewhere and were "
+            f"not seen: {', '.join(missing)}"
         )
+    strange = sorted(site.name for site in recorder.seen - set(sites))
+    if strange:
+        faults.append(f"attention happens where no layer was expected: {', '.join(strange)}")
+    if faults:
+        raise TraceError(gathered(f"{adapter.name} cannot be traced whole", faults))
 
 
 def _device(model: Any) -> torch.device:

@@ -9,13 +9,19 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from clearhead.errors import NotKeptError
-from clearhead.masks import Verdict
+from clearhead.masks import Full, Verdict
 from clearhead.pipeline.visibility import row_blocks
 from clearhead.tokens.pieces import Piece
 from clearhead.tokens.tokenizer import TextTokenizer
 from clearhead.tracing.finding import occurrences
 from clearhead.tracing.layer_trace import LayerTrace
-from clearhead.tracing.sources import Measure, Sources, measure_sources, segment_shares
+from clearhead.tracing.sources import (
+    Measure,
+    Sources,
+    measure_sources,
+    segment_names,
+    segment_shares,
+)
 
 __all__ = ["NextToken", "Trace"]
 
@@ -163,6 +169,7 @@ class Trace:
             tokens=self.tokens,
             layers=tuple(chosen),
             segments=None if segments is None else segment_shares(share, segments),
+            segment_of=None if segments is None else segment_names(len(self), segments),
         )
 
     def __getitem__(self, layer: int) -> LayerTrace:
@@ -204,14 +211,14 @@ class Trace:
 def _is_causal(layer: LayerTrace, tokens: int) -> bool:
     rule = layer.recorded.bound
     positions = layer.queries
-    if rule.mask is None:
-        return tokens == 1
+    if rule.mask is None or isinstance(rule.mask, Full):
+        return False
     for rows in row_blocks(len(positions)):
-        last = int(positions[rows.stop - 1])
+        first, last = (int(bound) for bound in torch.aminmax(positions[rows.start : rows.stop]))
         beyond = range(last + 1, tokens)
         if len(beyond) and rule.verdict(rows, beyond) is not Verdict.NONE:
             return False
-        near = range(int(positions[rows.start]) + 1, last + 1)
+        near = range(first + 1, last + 1)
         if len(near) and _looks_ahead(layer, rows, near):
             return False
     return True
