@@ -37,7 +37,7 @@ def attention(
     softcap: float | None = None,
     bias: Float[Tensor, "..."] | None = None,
     sinks: Float[Tensor, "heads"] | None = None,
-    query_start: int | Int[Tensor, "batch"] | None = None,
+    query_start: int | Int[Tensor, "..."] | None = None,
     rule: ScoreRule | None = None,
     observe: Sequence[str] = (),
     impl: Implementation = "auto",
@@ -165,8 +165,10 @@ def _rank_faults(query: Tensor, key: Tensor, value: Tensor) -> list[str]:
             faults.append(
                 f"{name} must have as many axes as query, {query.ndim}, got {tensor.ndim}"
             )
-        if not tensor.is_floating_point():
-            faults.append(f"{name} must be floating point, got {tensor.dtype}")
+        if tensor.dtype not in _DTYPES:
+            faults.append(
+                f"{name} must be float64, float32, bfloat16 or float16, got {tensor.dtype}"
+            )
         elif tensor.dtype != query.dtype:
             faults.append(f"{name} must have query's dtype, {query.dtype}, got {tensor.dtype}")
         if tensor.device != query.device:

@@ -64,11 +64,10 @@ def compute(
     if impl == "reference":
         from clearhead.pipeline.reference import reference  # the oracle, met nowhere else
 
-        dtype = wide(query.dtype)  # a 16-bit L would be no L: A = exp(S − L)
-        with torch.autocast(query.device.type, enabled=False):
-            # half precision is widened, as it is everywhere S, L and A are made
+        # half precision is widened, as it is everywhere S, L and A are made
         full = wide(query.dtype)
-        steps = reference(query.to(full), key.to(full), value.to(full), rule=rule)
+        with torch.autocast(query.device.type, enabled=False):
+            steps = reference(query.to(full), key.to(full), value.to(full), rule=rule)
         return steps.context.to(query.dtype), steps.logsumexp
     if 0 in (*query.shape[:3], key.shape[2]):
         # kernels end the process on these sizes; the sums of nothing keep the graph whole

@@ -186,7 +186,7 @@ def _full(index: MatrixIndex, shape: tuple[int, ...]) -> list[_Entry]:
             full.append(entry)
         else:
             array = _array(entry)
-            full.append(array if array.ndim else int(array))
+            full.append(array if array.ndim else _integer(array))
     if dots > 1:
         raise InputError("an index can only have a single Ellipsis ('...')")
     if given > len(shape):
@@ -198,6 +198,15 @@ def _full(index: MatrixIndex, shape: tuple[int, ...]) -> list[_Entry]:
 
 def _array(index: SupportsIndex | Sequence[int] | npt.NDArray[Any] | Tensor) -> npt.NDArray[Any]:
     return np.asarray(index.cpu() if isinstance(index, Tensor) else index)
+
+
+def _integer(array: npt.NDArray[Any]) -> int:
+    if array.dtype.kind not in "iu":
+        raise InputError(
+            "an index must be integers, slices, an Ellipsis, or arrays of integers or truth values "
+            f"of one axis, got {array.item()!r}"
+        )
+    return int(array)
 
 
 def _range(entry: slice | int, size: int, axis: int) -> range:
@@ -219,6 +228,10 @@ def _with_arrays(entries: list[_Entry], shape: tuple[int, ...]) -> Selection:
             final.append(slice(None))
             continue
         array = np.asarray(entry)
+        if array.dtype == np.bool_ and array.ndim > 1:
+            raise InputError(
+                f"axis {axis}: truth values must be of one axis, got shape {array.shape}"
+            )
         where = positions(array.ravel(), size, axis=f"axis {axis}")
         touched = distinct(as_tensor(where, torch.device("cpu")))
         needed.append(touched.values)
@@ -239,5 +252,9 @@ def _with_arrays(entries: list[_Entry], shape: tuple[int, ...]) -> Selection:
 def _broadcast_integers(final: list[slice | Tensor]) -> list[slice | Tensor]:
     """PyTorch takes a 0-d index out of the broadcast, NumPy does not: give it the others' shape."""
     arrays = [entry for entry in final if isinstance(entry, Tensor)]
-    supply: Iterator[Tensor] = iter(_torch.broadcast_tensors(*arrays))
+    try:
+        supply: Iterator[Tensor] = iter(_torch.broadcast_tensors(*arrays))
+    except RuntimeError:
+        shapes = ", ".join(str(tuple(array.shape)) for array in arrays)
+        raise InputError(f"index arrays must broadcast together, got shapes {shapes}") from None
     return [next(supply) if isinstance(entry, Tensor) else entry for entry in final]

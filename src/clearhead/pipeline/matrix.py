@@ -130,7 +130,8 @@ class ScoreMatrix:
                 f"array unasked (at most {ARRAY_ELEMENTS:,}): use pooled(size) for a picture, "
                 "tile(rows, columns) for a part, or to_dense() to pay for all of it"
             )
-        return self.to_dense().detach().cpu().numpy().astype(dtype or np.float32, copy=False)
+        array = self.to_dense().detach().cpu().numpy()
+        return array if dtype is None else array.astype(dtype, copy=False)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(shape={self.shape}, never formed)"
@@ -156,7 +157,7 @@ class ScoreMatrix:
         leading = (self.leading[0] and (axis != 0 or keep), self.leading[1] and (axis != 1 or keep))
         if isinstance(index, range) and len(index) == self.query.shape[axis]:
             return replace(self, leading=leading)
-        group = self.query.shape[1] // self.key.shape[1]
+        group = self.query.shape[1] // max(self.key.shape[1], 1)
         parts: dict[str, Tensor] = {}
         for name, grouped in self._tensors.items():
             where = _grouped(index, group) if axis == 1 and grouped else index
@@ -200,17 +201,18 @@ class AttentionMatrix(ScoreMatrix):
             A · X, in the wide dtype.
 
         Raises:
-            ShapeError: X does not have m rows.
+            ShapeError: X does not have m rows, or other leading axes.
 
         Cost: n · m · (d_k + e) multiplications a head; memory linear in n.
         """
         batch, heads = self.query.shape[:2]
-        if vectors.ndim < 2 or vectors.shape[-2] != self.bound.keys:
+        lead = self._lead if vectors.ndim > 2 else (batch, heads)
+        if vectors.shape[-2:-1] != (self.bound.keys,) or vectors.shape[:-2] not in ((), lead):
+            wanted = f"(m, e) or {(*self._lead, 'm', 'e')}".replace("'", "")
             raise ShapeError(
-                f"vectors must have shape (..., m, e) with m = {self.bound.keys}, "
+                f"vectors must have shape {wanted} with m = {self.bound.keys}, "
                 f"got {tuple(vectors.shape)}"
             )
-        lead = (batch, heads) if vectors.ndim == 2 else self._lead
         size = vectors.shape[-2:]
         spread = vectors.expand(*lead, *size).reshape(batch, heads, *size).to(self.dtype)
         parts: list[Tensor] = []

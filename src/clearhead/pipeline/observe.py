@@ -147,26 +147,29 @@ class TopKeysObserver:
     """The k largest entries of each row of A."""
 
     def __init__(self, logsumexp: Tensor, k: int) -> None:
+        if k < 0:
+            raise InputError(f"k must be at least 0, got {k}")
         shape = (*logsumexp.shape, k)
-        self.weights = logsumexp.new_zeros(shape)
+        self.level = logsumexp
+        self.scores = logsumexp.new_full(shape, -torch.inf)
         self.keys = torch.full(shape, -1, dtype=torch.int64, device=logsumexp.device)
 
     def see(self, rows: range, columns: range, *, weights: Tensor, scores: Tensor) -> None:
         """Merge the block's strongest with the strongest so far."""
-        del scores
+        del weights  # a weight too small to hold is 0, as if the key were not seen
         part = slice(rows.start, rows.stop)
         k = self.keys.shape[-1]
-        best = weights.topk(min(k, len(columns)), dim=-1)
-        found = torch.where(best.values > 0, best.indices + columns.start, -1)
-        pool = torch.cat([self.weights[..., part, :], best.values], -1)
+        best = scores.topk(min(k, len(columns)), dim=-1)
+        found = torch.where(torch.isneginf(best.values), -1, best.indices + columns.start)
+        pool = torch.cat([self.scores[..., part, :], best.values], -1)
         names = torch.cat([self.keys[..., part, :], found], -1)
         top = pool.topk(k, dim=-1)
-        self.weights[..., part, :] = top.values
+        self.scores[..., part, :] = top.values
         self.keys[..., part, :] = names.gather(-1, top.indices)
 
     def result(self) -> TopKeys:
         """What was found."""
-        return TopKeys(self.weights, self.keys)
+        return TopKeys(weight_tile(self.scores, self.level), self.keys)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -63,7 +63,7 @@ def reference(
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1, equation 1.
     """
-    group = query.shape[1] // key.shape[1]
+    group = query.shape[1] // max(key.shape[1], 1)
     key = key.repeat_interleave(group, dim=1)
     value = value.repeat_interleave(group, dim=1)
 

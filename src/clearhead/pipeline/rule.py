@@ -6,6 +6,7 @@ implementation takes.
 """
 
 import math
+import operator
 from dataclasses import dataclass, replace
 
 import torch
@@ -44,7 +45,7 @@ class ScoreRule:
     bias: Tensor | None = None
     mask: Mask | None = None
     sinks: Tensor | None = None
-    query_start: int | Int[Tensor, "batch"] | None = None
+    query_start: int | Int[Tensor, "..."] | None = None
     key_start: int = 0
 
     def bind(
@@ -68,6 +69,9 @@ class ScoreRule:
         faults = self._faults((batch, heads, queries, keys))
         if faults:
             raise ShapeError(gathered("the score rule does not fit the call", faults))
+        start = self.query_start
+        if start is not None:  # NumPy's integers are no int
+            start = start.expand(batch) if isinstance(start, Tensor) else operator.index(start)
         mask = self.mask
         if mask is not None:
             mask = mask.bind(
@@ -75,7 +79,7 @@ class ScoreRule:
                 keys=keys,
                 batch=batch,
                 heads=heads,
-                query_start=self.query_start,
+                query_start=start,
                 key_start=self.key_start,
             )
         return BoundRule(
@@ -86,27 +90,31 @@ class ScoreRule:
             sinks=self.sinks,
             queries=queries,
             keys=keys,
-            query_start=self.key_start if self.query_start is None else self.query_start,
+            query_start=self.key_start if start is None else start,
             key_start=self.key_start,
         )
 
     def _faults(self, full: tuple[int, int, int, int]) -> list[str]:
         faults: list[str] = []
-        if self.softcap is not None and not self.softcap > 0:
-            faults.append(f"softcap must be greater than 0, got {self.softcap}; None is no cap")
+        if self.softcap is not None and not 0 < self.softcap < math.inf:
+            faults.append(f"softcap must be finite and above 0, got {self.softcap}; None is no cap")
         if self.scale is not None and not math.isfinite(self.scale):
             faults.append(f"scale must be finite, got {self.scale}")
         if self.bias is not None and not _broadcasts(self.bias.shape, full):
             got = tuple(self.bias.shape)
             faults.append(f"bias must broadcast to (batch, heads, n, m) = {full}, got {got}")
+        if self.bias is not None and not self.bias.is_floating_point():
+            faults.append(f"bias must be floating point, got {self.bias.dtype}; True is for mask=")
         if self.sinks is not None and tuple(self.sinks.shape) != (full[1],):
             got = tuple(self.sinks.shape)
             faults.append(f"sinks must have one logit a head, shape ({full[1]},), got {got}")
         start = self.query_start
-        if isinstance(start, Tensor) and tuple(start.shape) not in ((), (full[0],)):
+        if isinstance(start, Tensor) and (
+            start.is_floating_point() or tuple(start.shape) not in ((), (full[0],))
+        ):
             faults.append(
-                f"query_start must be an integer or one a batch row, shape ({full[0]},), "
-                f"got shape {tuple(start.shape)}"
+                f"query_start must be an integer or integers ({full[0]},), one a batch row, "
+                f"got {start.dtype} of shape {tuple(start.shape)}"
             )
         return faults
 
@@ -210,6 +218,7 @@ class BoundRule:
             A rule for a call with one batch row, these rows and these columns.
         """
         chosen = self.choose(batch=torch.tensor([batch]))
+        batch = batch if self.batch_index is None else int(self.batch_index[batch])
         if rows is None and columns is None and not isinstance(chosen.query_start, Tensor):
             mask = None if self.mask is None else self.mask.select(batch=batch)
             return replace(chosen, mask=mask, batch_index=None)
@@ -264,11 +273,8 @@ def _chain(first: Tensor | None, second: Tensor | None) -> Tensor | None:
 
 
 def _as_index(positions: Positions, device: torch.device) -> Positions:
-    return (
-        positions
-        if isinstance(positions, range) and device.type == "cpu"
-        else as_tensor(positions, device)
-    )
+    kept = isinstance(positions, range) and device.type == "cpu"
+    return positions if kept else as_tensor(positions, device)
 
 
 def as_tensor(positions: Positions, device: torch.device) -> Int[Tensor, "count"]:
@@ -290,6 +296,5 @@ def _four(shape: torch.Size) -> tuple[int, ...]:
 
 
 def _broadcasts(shape: torch.Size, full: tuple[int, ...]) -> bool:
-    if len(shape) > len(full):
-        return False
-    return all(have in (1, want) for have, want in zip(_four(shape), full, strict=True))
+    fits = zip(_four(shape), full, strict=False)
+    return len(shape) <= len(full) and all(have in (1, want) for have, want in fits)

@@ -125,6 +125,11 @@ def mix(
     Returns:
         C of these rows.
     """
+    with torch.autocast(value.device.type, enabled=False):
+        return _mix(weights, value, seen)
+
+
+def _mix(weights: Tensor, value: Tensor, seen: Tensor) -> Tensor:
     if torch.compiler.is_compiling():
         return _mix_without_looking(weights, value, seen)
     broken = ~torch.isfinite(value).all(-1)
