@@ -26,6 +26,8 @@ from clearhead.pipeline.rule import ScoreRule
 
 __all__ = ["attention", "autocast"]
 
+_DTYPES = {torch.float64, torch.float32, torch.bfloat16, torch.float16}
+
 
 def attention(
     query: Float[Tensor, "*batch n d_k"],
