@@ -1,9 +1,13 @@
 """PyTorch's fused kernels, called so that they also give L, and taught the gradient of L.
 
-On the CPU one private operator returns C and L. It is wrapped as an operator of our own, because its L
-carries no gradient: a row differentiated through it would be silently wrong. Elsewhere the public
-function gives C, and the caller makes L from tiles.
+On the CPU one private operator returns C and L. It is wrapped as an operator of our own, because
+its L carries no gradient: a row differentiated through it would be silently wrong. Elsewhere the
+public function gives C, and the caller makes L from tiles.
 """
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypedDict, cast
 
 import torch
 from jaxtyping import Float
@@ -16,8 +20,45 @@ from clearhead.pipeline.tiles import logsumexp_tiles
 
 __all__ = ["block_rule", "gives_logsumexp", "kernel", "kernel_without_logsumexp"]
 
-_forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
-_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+_Gradients = tuple[Tensor, Tensor, Tensor]
+
+# neither operators nor what makes operators say anything of their types
+_aten, _library = cast("Any", torch.ops.aten), cast("Any", torch.library)
+_forward: Callable[..., tuple[Tensor, Tensor]] = (
+    _aten._scaled_dot_product_flash_attention_for_cpu.default
+)
+_backward: Callable[..., _Gradients] = (
+    _aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Served:
+    """One block as it went forward: what the kernel was given, and what it gave."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    bias: Tensor | None
+    context: Tensor
+    logsumexp: Tensor
+    causal: bool
+    scale: float
+
+
+class _Told(TypedDict):
+    causal: bool
+    scale: float
+
+
+class _Kept(Protocol):
+    """What autograd keeps of one forward call."""
+
+    saved_tensors: tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor, Tensor]
+    told: _Told
+    bias_needed: bool
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None: ...
 
 
 def gives_logsumexp(device: torch.device) -> bool:
@@ -50,20 +91,20 @@ def kernel(
     # the CPU operator reads a strided last axis as if it were dense, and gives wrong numbers
     query, key, value = (t if t.stride(-1) == 1 else t.contiguous() for t in (query, key, value))
     if torch.compiler.is_compiling() or _needs_gradient(query, key, value, bias):
-        return _flash(query, key, value, bias, causal, scale)
-    return _served(query, key, value, bias, causal, scale)
+        return _flash(query, key, value, bias, causal=causal, scale=scale)
+    return _serve(query, key, value, bias, causal=causal, scale=scale)
 
 
 def block_rule(
     query: Tensor, key: Tensor, *, bias: Tensor | None, causal: bool, scale: float
 ) -> BoundRule:
-    """What one block's kernel was told, as a rule: tiles and mending then know what each row sees."""
+    """What one block's kernel was told, as a rule: tiles and mending know what each row sees."""
     mask = causal_mask() if causal else None
     return BoundRule(scale, None, bias, mask, None, query.shape[2], key.shape[2], 0, 0)
 
 
-def _served(
-    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, causal: bool, scale: float
+def _serve(
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, *, causal: bool, scale: float
 ) -> tuple[Tensor, Tensor]:
     def run(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         return _forward(q, k, v, 0.0, causal, attn_mask=_four_axes(bias, q, k), scale=scale)
@@ -83,103 +124,118 @@ def _four_axes(bias: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None
     return bias.expand(bias.shape[0], bias.shape[1], query.shape[2], key.shape[2])
 
 
-@torch.library.custom_op("clearhead::flash", mutates_args=())
+@_library.custom_op("clearhead::flash", mutates_args=())
 def _flash(
-    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, causal: bool, scale: float
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, *, causal: bool, scale: float
 ) -> tuple[Tensor, Tensor]:
-    context, logsumexp = _served(query, key, value, bias, causal, scale)
+    context, logsumexp = _serve(query, key, value, bias, causal=causal, scale=scale)
     return context.contiguous(), logsumexp.contiguous()
 
 
 @_flash.register_fake
-def _(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, causal: bool, scale: float):
+def _flash_shapes(
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, *, causal: bool, scale: float
+) -> tuple[Tensor, Tensor]:
     wide = torch.float64 if query.dtype == torch.float64 else torch.float32
     context = query.new_empty(query.shape)
     return context, query.new_empty(query.shape[:-1], dtype=wide)
 
 
-def _keep(ctx, inputs, output) -> None:
-    query, key, value, bias, causal, scale = inputs
-    ctx.save_for_backward(query, key, value, bias, *output)
-    ctx.causal, ctx.scale = causal, scale
+def _keep(
+    ctx: _Kept,
+    inputs: tuple[Tensor, Tensor, Tensor, Tensor | None],
+    keyword_only_inputs: _Told,
+    output: tuple[Tensor, Tensor],
+) -> None:
+    bias = inputs[3]
+    ctx.save_for_backward(*inputs, *output)
+    ctx.told = keyword_only_inputs
     ctx.bias_needed = bias is not None and bias.requires_grad
 
 
-def _gradients(ctx, d_context: Tensor, d_logsumexp: Tensor | None):
+def _gradients(
+    ctx: _Kept, d_context: Tensor, d_logsumexp: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Gradients of C and of L together.
 
-    ``dS = A ⊙ (dC·Vᵀ − D)`` with ``D = rowsum(dC ⊙ C) − dL``. The operator makes D itself from dC and C, so
-    dL rides in on one more column: zero in V, dL in dC and −1 in C.
+    ``dS = A ⊙ (dC·Vᵀ − D)`` with ``D = rowsum(dC ⊙ C) − dL``. The operator makes D itself from dC
+    and C, so dL rides in on one more column: zero in V, dL in dC and −1 in C.
     """
-    query, key, value, bias, context, logsumexp = ctx.saved_tensors
-    d_query, d_key, d_value = _flash_backward(
-        d_context, d_logsumexp, query, key, value, bias, context, logsumexp, ctx.causal, ctx.scale
-    )
-    d_bias = None
-    if ctx.bias_needed:
-        d_bias = _bias_gradient(
-            d_context, d_logsumexp, query, key, value, bias, context, logsumexp, ctx.scale
-        )
-    return d_query, d_key, d_value, d_bias, None, None
+    saved = ctx.saved_tensors
+    gradients: _Gradients = _flash_backward(*saved, d_context, d_logsumexp, **ctx.told)
+    if not ctx.bias_needed:
+        return *gradients, None
+    return *gradients, _bias_gradient(_Served(*saved, **ctx.told), d_context, d_logsumexp)
 
 
-@torch.library.custom_op("clearhead::flash_backward", mutates_args=())
+_flash.register_autograd(_gradients, setup_context=_keep)
+
+
+@_library.custom_op("clearhead::flash_backward", mutates_args=())
 def _flash_backward(
-    d_context: Tensor,
-    d_logsumexp: Tensor | None,
     query: Tensor,
     key: Tensor,
     value: Tensor,
     bias: Tensor | None,
     context: Tensor,
     logsumexp: Tensor,
+    d_context: Tensor,
+    d_logsumexp: Tensor | None,
+    *,
     causal: bool,
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    mask = _four_axes(bias, query, key)
-    mask = None if mask is None else mask.to(query.dtype)
+    block = _Served(query, key, value, bias, context, logsumexp, causal, scale)
     if all_finite(context, logsumexp) and bool(torch.isfinite(key.sum() + value.sum())):
-        tensors = (d_context, query, key, value, context)
-        return _backward_with_level(tensors, d_logsumexp, logsumexp, mask, causal, scale)
+        return _backward_with_level(block, d_context, d_logsumexp)
     # as in the forward: blank what could poison, let nothing back through the rows that see it
     rule = block_rule(query, key, bias=bias, causal=causal, scale=scale)
     wild = wild_keys(query, key, value)
     blank = wild.unsqueeze(-1)
-    touched = touched_rows(query, wild, rule=rule, rows=range(rule.queries)).unsqueeze(-1)
-    tensors = (
-        d_context.masked_fill(touched, 0.0),
-        query.masked_fill(touched, 0.0),
-        key.masked_fill(blank, 0.0),
-        value.masked_fill(blank, 0.0),
-        context.masked_fill(touched, 0.0),
+    rows = touched_rows(query, wild, rule=rule, rows=range(rule.queries))
+    touched = rows.unsqueeze(-1)
+    calm = replace(
+        block,
+        query=query.masked_fill(touched, 0.0),
+        key=key.masked_fill(blank, 0.0),
+        value=value.masked_fill(blank, 0.0),
+        context=context.masked_fill(touched, 0.0),
+        logsumexp=logsumexp.masked_fill(rows, 0.0),
     )
-    level = logsumexp.masked_fill(touched[..., 0], 0.0)
-    d_level = None if d_logsumexp is None else d_logsumexp.masked_fill(touched[..., 0], 0.0)
-    d_query, d_key, d_value = _backward_with_level(tensors, d_level, level, mask, causal, scale)
+    d_level = None if d_logsumexp is None else d_logsumexp.masked_fill(rows, 0.0)
+    d_query, d_key, d_value = _backward_with_level(
+        calm, d_context.masked_fill(touched, 0.0), d_level
+    )
     asked = (d_context != 0).any(-1, keepdim=True)
     return d_query.masked_fill(touched & asked, torch.nan), d_key, d_value
 
 
+@_flash_backward.register_fake
+def _flash_backward_shapes(
+    query: Tensor, key: Tensor, value: Tensor, *others: Tensor | None, causal: bool, scale: float
+) -> _Gradients:
+    return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
+
+
 def _backward_with_level(
-    tensors: tuple[Tensor, Tensor, Tensor, Tensor, Tensor],
-    d_logsumexp: Tensor | None,
-    logsumexp: Tensor,
-    mask: Tensor | None,
-    causal: bool,
-    scale: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    width = tensors[1].shape[-1]
+    block: _Served, d_context: Tensor, d_logsumexp: Tensor | None
+) -> _Gradients:
+    width = block.query.shape[-1]
+    tensors = [d_context, block.query, block.key, block.value, block.context]
     if d_logsumexp is not None:
-        extra = d_logsumexp.to(tensors[1].dtype).unsqueeze(-1)
+        extra = d_logsumexp.to(block.query.dtype).unsqueeze(-1)
         tails = (extra, None, None, None, -torch.ones_like(extra))
-        padded = [_one_wider(t, tail) for t, tail in zip(tensors, tails, strict=True)]
-    else:
-        padded = list(tensors)
-    d_out, q, k, v, out = (t.contiguous() for t in padded)
+        tensors = [_one_wider(t, tail) for t, tail in zip(tensors, tails, strict=True)]
+    mask = _four_axes(block.bias, block.query, block.key)
     # the operator wants L laid out as its forward left it: rows before heads
-    level = logsumexp.transpose(1, 2).contiguous().transpose(1, 2)
+    level = block.logsumexp.transpose(1, 2).contiguous().transpose(1, 2)
     d_query, d_key, d_value = _backward(
-        d_out, q, k, v, out, level, 0.0, causal, attn_mask=mask, scale=scale
+        *(t.contiguous() for t in tensors),
+        level,
+        0.0,
+        block.causal,
+        attn_mask=None if mask is None else mask.to(block.query.dtype),
+        scale=block.scale,
     )
     return (
         d_query[..., :width].contiguous(),
@@ -188,34 +244,25 @@ def _backward_with_level(
     )
 
 
-@_flash_backward.register_fake
-def _(d_context, d_logsumexp, query, key, value, bias, context, logsumexp, causal, scale):
-    return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
-
-
 def _one_wider(tensor: Tensor, tail: Tensor | None) -> Tensor:
     if tail is None:
         tail = torch.zeros_like(tensor[..., :1])
     return torch.cat([tensor, tail], dim=-1)
 
 
-def _bias_gradient(
-    d_context, d_logsumexp, query, key, value, bias, context, logsumexp, scale
-) -> Tensor:
+def _bias_gradient(block: _Served, d_context: Tensor, d_logsumexp: Tensor | None) -> Tensor:
     """dS summed to the bias's shape: one block of rows, so its n×m is small."""
-    wide = logsumexp.dtype
-    group = query.shape[1] // key.shape[1]
-    keys, values = (t.to(wide).repeat_interleave(group, dim=1) for t in (key, value))
-    scores = query.to(wide) @ keys.mT * scale + bias
-    weights = torch.exp(scores - logsumexp.unsqueeze(-1))
-    level = (d_context.to(wide) * context.to(wide)).sum(-1)
+    assert block.bias is not None
+    wide = block.logsumexp.dtype
+    group = block.query.shape[1] // block.key.shape[1]
+    keys, values = (t.to(wide).repeat_interleave(group, dim=1) for t in (block.key, block.value))
+    scores = block.query.to(wide) @ keys.mT * block.scale + block.bias
+    weights = torch.exp(scores - block.logsumexp.unsqueeze(-1))
+    level = (d_context.to(wide) * block.context.to(wide)).sum(-1)
     if d_logsumexp is not None:
         level = level - d_logsumexp
     d_scores = weights * (d_context.to(wide) @ values.mT - level.unsqueeze(-1))
-    return d_scores.sum_to_size(bias.shape).to(bias.dtype)
-
-
-_flash.register_autograd(_gradients, setup_context=_keep)
+    return d_scores.sum_to_size(block.bias.shape).to(block.bias.dtype)
 
 
 def kernel_without_logsumexp(
@@ -229,8 +276,9 @@ def kernel_without_logsumexp(
 ) -> tuple[Float[Tensor, "batch heads r d"], Float[Tensor, "batch heads r"]]:
     """C of one block by PyTorch's public function and L by tiles, for devices whose kernels keep L.
 
-    Arguments and results as :func:`kernel`. A row that sees nothing is let see everything, since what it
-    gets is overwritten by the caller and a kernel's NaN would come back through the gradient.
+    Arguments and results as :func:`kernel`. A row that sees nothing is let see everything, since
+    what it gets is overwritten by the caller and a kernel's NaN would come back through the
+    gradient.
     """
     rule = block_rule(query, key, bias=bias, causal=causal, scale=scale)
     if bias is not None:
