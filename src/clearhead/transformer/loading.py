@@ -68,8 +68,6 @@ def _refusal(folder: ModelFolder) -> str | None:
         )
     if folder.architecture and not folder.architecture.endswith("ForCausalLM"):
         return f'it predicts tokens, and this is {folder.architecture}; use engine="transformers"'
-    if [file.name for file in folder.files] != ["model.safetensors"]:
-        return 'it reads weights in one file, and these are in several; use engine="transformers"'
     try:
         from_hugging_face(folder.config)
     except CheckpointError as fault:
