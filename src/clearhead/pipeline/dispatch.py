@@ -91,7 +91,7 @@ def _closed(
         # logaddexp has other bits for other strides, and a mended L has other strides
         logsumexp = logsumexp.contiguous()
         with_sink = torch.logaddexp(logsumexp, rule.sinks.to(logsumexp.dtype)[:, None])
-        share = torch.exp(logsumexp - with_sink).unsqueeze(-1)
+        share = torch.sigmoid(logsumexp - rule.sinks.to(logsumexp.dtype)[:, None]).unsqueeze(-1)
         context = (context.to(share.dtype) * share).to(context.dtype)
         logsumexp = with_sink
     if empty is not None:

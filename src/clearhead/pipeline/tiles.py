@@ -181,12 +181,13 @@ def attend_rows(
         values = take(value, columns, axis=2).to(scores.dtype)
         if len(columns) == 0:
             return mix(scores, values, scores > 0), scores.sum(-1) - torch.inf
-        seen = ~torch.isneginf(scores)
-        top = scores.detach().amax(-1, keepdim=True)
-        top = top.masked_fill(torch.isneginf(top), 0.0)
-        logsumexp = (top + torch.exp(scores - top).sum(-1, keepdim=True).log()).squeeze(-1)
-        weights = weight_tile(scores, logsumexp)
-        return mix(weights, values, seen), logsumexp
+        top = scores.detach().amax(-1)
+        parts = weight_tile(scores, top)  # A but for its sum: a rounded L would cost it a digit
+        total = parts.sum(-1)
+        empty = total == 0
+        total = total.masked_fill(empty, 1.0)
+        logsumexp = torch.where(empty, -torch.inf, top + total.log())
+        return mix(parts, values, ~torch.isneginf(scores)) / total.unsqueeze(-1), logsumexp
 
 
 def attend_tiles(
