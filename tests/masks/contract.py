@@ -190,7 +190,7 @@ class MaskContract:
             torch.tensor([], dtype=torch.int64),
         ]
         choices = list(product((None, *range(case.batch)), picks, picks))
-        for batch, rows, columns in random.Random(seed).sample(choices, case.count or 20):
+        for batch, rows, columns in random.Random(seed).sample(choices, min(20, case.count or 20)):
             truth = case.dense if batch is None else case.dense[[batch]]
             mask = case.bound.select(batch=batch, rows=rows, columns=columns)
             there = truth if rows is None else truth[:, :, rows]

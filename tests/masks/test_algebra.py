@@ -1,13 +1,16 @@
 """Trees of masks: what they simplify to, what they settle without looking, and any tree at all."""
 
+import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import final
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from clearhead.errors import MaskError
 from clearhead.masks import (
@@ -192,6 +195,35 @@ def test_what_logic_settles_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) ->
         for start, verdict in verdicts.items():
             found = mask.verdict(range(1024, 1280), range(start, start + 256))
             assert found == verdict, (mask, start)
+
+
+@final
+@dataclass(frozen=True)
+class FarBehind(Mask):
+    """Look at what lies three positions behind, and farther."""
+
+    def __repr__(self) -> str:
+        return "FarBehind()"
+
+    @property
+    def positional(self) -> bool:
+        return True
+
+    @property
+    def band(self) -> tuple[float, float]:
+        return 3, math.inf
+
+    def predicate(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        del b, h
+        return i - j >= 3
+
+
+class TestBandsThatMayNotMeet(MaskContract):
+    @pytest.fixture(params=[2, 4], ids=["apart", "meeting"])
+    def case(self, request: pytest.FixtureRequest) -> Case:
+        width: int = request.param
+        mask = FarBehind() & sliding_window_mask(width)
+        return Case(mask, lambda _b, _h, i, j: 3 <= i - j < width, size=7, count=200)
 
 
 def test_a_mixed_block_is_not_taken_for_a_seen_one() -> None:

@@ -55,6 +55,14 @@ def test_a_run_is_judged_without_looking(monkeypatch: pytest.MonkeyPatch) -> Non
     assert gaps.verdict(range(100), range(100, 200)) == "none"
 
 
+def test_what_was_not_chosen_sees_nobody_and_is_not_seen() -> None:
+    for leaf in (causal_mask(), Mask.from_tensor(torch.ones(8, 8, dtype=torch.bool))):
+        chosen = leaf.select(rows=ROWS, columns=torch.zeros_like(COLUMNS))
+        tile = chosen.tile(range(-1, 7), range(-1, 7))
+        assert tile[0, 0, 1:-2, 1:-2].all()
+        assert tile.sum() == 25
+
+
 def test_it_reads_as_what_it_is() -> None:
     mask = (causal_mask() & padding_mask(torch.ones(8).bool())).select(rows=ROWS, columns=COLUMNS)
     assert isinstance(mask, Selected)

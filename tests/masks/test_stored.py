@@ -101,6 +101,9 @@ def test_documents_are_cut_out_where_all_moves_together() -> None:
     cut = documents.select(batch=1, rows=run, columns=run)
     assert isinstance(cut, Document)
     assert cut.ids.tolist() == [[2, 2, -1]]
+    # More rows than columns: the ids of the last rows are still needed.
+    tall = documents.select(batch=0, rows=torch.arange(1, 4), columns=torch.arange(1, 3))
+    assert tall.tile(range(3), range(2)).int()[0, 0].tolist() == [[1, 0], [0, 1], [0, 1]]
     beyond = documents.select(rows=torch.arange(2, 6), columns=torch.arange(2, 6))
     assert not isinstance(beyond, Document)
     assert not beyond.tile(range(4), range(4))[:, :, 2:].any()

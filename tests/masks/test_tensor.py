@@ -53,9 +53,12 @@ def test_row_0_is_the_first_query_of_the_call() -> None:
     # What lies outside was not written: nobody may look there.
     assert not bound.tile(range(7), range(4)).any()
     assert not bound.tile(range(7, 9), range(4, 9)).any()
+    assert not bound.tile(range(9, 10), range(4)).any()
+    assert torch.equal(bound.tile(range(7, 10), range(-1, 5))[0, 0, :2, 1:-1], ALLOWED)
     # A call that says nothing begins where its keys begin.
     placed = _bound(mask, query_start=None, key_start=3)
     assert torch.equal(placed.tile(range(3, 5), range(3, 7))[0, 0], ALLOWED)
+    assert torch.equal(placed.tile(range(3, 5), torch.arange(3, 7))[0, 0], ALLOWED)
 
 
 def test_row_0_may_stand_elsewhere_in_each_batch_row() -> None:
