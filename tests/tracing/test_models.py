@@ -1,0 +1,106 @@
+"""What is traced and what is not, and our own Transformer at the tap."""
+
+import pytest
+import torch
+from torch import nn
+
+from clearhead.errors import TraceError
+from clearhead.pipeline.rule import ScoreRule
+from clearhead.pipeline.tap import Site, attend
+from clearhead.tracing.models import OutputProjection, SelfTapped, traceable
+from clearhead.tracing.trace import trace
+from clearhead.transformer.model import Transformer
+from tests.tap_contract import TapContract
+
+
+@pytest.fixture
+def own(tiny_llama, tmp_path):
+    """Our Transformer with tiny_llama's weights."""
+    tiny_llama.save_pretrained(tmp_path)
+    return Transformer.from_folder(tmp_path)
+
+
+class TestOurTransformer(TapContract):
+    @pytest.fixture
+    def model(self, own):
+        return own
+
+
+class Smallest(nn.Module):
+    """One head, one layer, nothing else: a model of somebody's own that meets the tap."""
+
+    def __init__(self):
+        super().__init__()
+        self.site = Site(0, "self", "smallest")
+        self.table = nn.Embedding(11, 4)
+        self.config = type("Config", (), {"context_length": 8})()
+
+    def sites(self):
+        return (self.site,)
+
+    def output_projection(self, _site):
+        return torch.eye(4), None
+
+    def forward(self, ids, *, logits_to_keep, **_given):
+        x = self.table(ids)[:, None]
+        context = attend(x, x, x, rule=ScoreRule(), site=self.site).context
+        logits = context[:, 0][:, logits_to_keep] @ self.table.weight.T
+        return type("Output", (), {"logits": logits})()
+
+
+def test_a_model_of_ones_own_is_traced(seeded_weights):
+    found = trace(Smallest(), [1, 2, 3])
+    assert found.model_name == "Smallest"
+    assert found.context_length == 8
+    assert not found.causal
+    assert found[0].weights.to_dense().shape == (1, 3, 3)
+
+
+def test_our_transformer_names_itself(own):
+    assert isinstance(own, SelfTapped)
+    watched = traceable(own)
+    assert (watched.name, watched.origin, watched.tokenizer) == ("Transformer", "", None)
+    assert watched.context_length == 64
+
+
+def test_the_name_and_origin_a_loader_wrote_are_taken(own):
+    own.clearhead_name, own.clearhead_origin, own.clearhead_tokenizer = "tiny", "float32", "words"
+    watched = traceable(own)
+    assert (watched.name, watched.origin, watched.tokenizer) == ("tiny", "float32", "words")
+
+
+def test_logits_are_those_after_each_rows_last_token(own, generator):
+    ids = torch.randint(0, 99, (3, 7), generator=generator)
+    real = torch.ones(3, 7, dtype=torch.bool)
+    real[1, :2], real[2, 5:] = False, False
+    last = torch.tensor([6, 6, 4])
+    with torch.no_grad():
+        got = traceable(own).logits(ids, attention_mask=real, last=last)
+        every = own(ids, attention_mask=real).logits
+    assert torch.equal(got, every[torch.arange(3), last])
+
+
+@pytest.mark.parametrize("model", [nn.Linear(2, 2), None, "smollm2", object()])
+def test_what_is_no_model_is_refused(model):
+    with pytest.raises(TraceError) as caught:
+        traceable(model)
+    assert str(caught.value) == (
+        f"{type(model).__name__} cannot be traced: expected a clearhead Transformer, a "
+        "transformers model, or a module that sends its quantities through clearhead's tap "
+        "(sites() and output_projection(site))"
+    )
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_projection_is_the_call_of_the_model(bias, generator):
+    weight, added = torch.randn(5, 6, generator=generator), torch.randn(5, generator=generator)
+    joined = torch.randn(2, 3, 6, generator=generator)
+    linear = nn.Linear(6, 5, bias=bias)
+    with torch.no_grad():
+        linear.weight.copy_(weight)
+        if bias:
+            linear.bias.copy_(added)
+        expected = linear(joined)
+    projection = OutputProjection(weight, added if bias else None)
+    assert torch.equal(projection(joined), expected)
+    assert projection(joined.bfloat16()).dtype == torch.bfloat16
