@@ -186,11 +186,11 @@ def _flash_backward(
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     block = _Served(query, key, value, bias, context, logsumexp, causal, scale)
-    if all_finite(context, logsumexp) and bool(torch.isfinite(key.sum() + value.sum())):
+    wild = wild_keys(query, key, value)
+    if all_finite(context, logsumexp) and not bool(wild.any()):
         return _backward_with_level(block, d_context, d_logsumexp)
     # as in the forward: blank what could poison, let nothing back through the rows that see it
     rule = block_rule(query, key, bias=bias, causal=causal, scale=scale)
-    wild = wild_keys(query, key, value)
     blank = wild.unsqueeze(-1)
     rows = touched_rows(query, wild, rule=rule, rows=range(rule.queries))
     touched = rows.unsqueeze(-1)
@@ -226,7 +226,8 @@ def _backward_with_level(
         extra = d_logsumexp.to(block.query.dtype).unsqueeze(-1)
         tails = (extra, None, None, None, -torch.ones_like(extra))
         tensors = [_one_wider(t, tail) for t, tail in zip(tensors, tails, strict=True)]
-    mask = _four_axes(block.bias, block.query, block.key)
+    # rounded before it is spread: rounding would write the spread one out
+    bias = None if block.bias is None else block.bias.to(block.query.dtype)
     # the operator wants L laid out as its forward left it: rows before heads
     level = block.logsumexp.transpose(1, 2).contiguous().transpose(1, 2)
     d_query, d_key, d_value = _backward(
@@ -234,7 +235,7 @@ def _backward_with_level(
         level,
         0.0,
         block.causal,
-        attn_mask=None if mask is None else mask.to(block.query.dtype),
+        attn_mask=_four_axes(bias, block.query, block.key),
         scale=block.scale,
     )
     return (
