@@ -2,13 +2,15 @@
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeGuard, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from clearhead.errors import InputError, TokenError, TraceError, gathered
+from clearhead.masks.places import numbers
 from clearhead.pipeline.tap import Site, tapping
 from clearhead.tokens.pieces import Piece
 from clearhead.tokens.tokenizer import TextTokenizer
@@ -19,11 +21,13 @@ from clearhead.tracing.traced import Trace
 
 __all__ = ["trace"]
 
-Inputs = str | Tensor | Sequence[Any]
+_Numbers = Tensor | Sequence[int] | Sequence[Sequence[int]]
+_Messages = Sequence[Mapping[str, Any]]
+Inputs = str | _Numbers | _Messages | Sequence[str]
 
 
 def trace(
-    model: Any,
+    model: nn.Module,
     inputs: Inputs,
     *,
     attention_mask: Bool[Tensor, "batch n"] | Int[Tensor, "batch n"] | None = None,
@@ -31,28 +35,28 @@ def trace(
     queries: slice | Collection[int] | None = None,
     keep: Collection[str] = (),
     device: torch.device | str | None = None,
-    tokenizer: Any = None,
+    tokenizer: object = None,
 ) -> Trace | list[Trace]:
     """Run a model once and keep Q, K, V and L of its attention layers.
 
-    The model computes what it computes without a trace: its logits keep their bits. Whatever is n×m is
-    made from what is kept, when asked.
+    The model computes what it computes without a trace: its logits keep their bits. Whatever is n×m
+    is made from what is kept, when asked.
 
     Args:
         model: a clearhead Transformer or a transformers model.
-        inputs: text; ids, as a list, (n,) or (batch, n); chat messages (mappings with role and content,
-            through the chat template, begun once); or a list of texts.
+        inputs: text; ids, as a list, (n,) or (batch, n); chat messages (mappings with role and
+            content, through the chat template, begun once); or a list of texts.
         attention_mask: 1 where a token is real: the ids are then a padded batch.
         layers: layers to keep; None is all.
-        queries: tokens of each sequence whose Q and L are kept, as a slice or indices; None is all. K and V
-            are kept whole, so an answer's rows cost what the KV cache costs.
+        queries: tokens of each sequence whose Q and L are kept, as a slice or indices; None is all.
+            K and V are kept whole, so an answer's rows cost what the KV cache costs.
         keep: further quantities to keep: ``"attention_input"``, ``"context"``, ``"output"``.
         device: where the trace lies; None is where the model computes.
         tokenizer: for a model that brings none.
 
     Returns:
-        One Trace; a list of them for a list of texts, for ids with more than one row and wherever an
-        attention mask is given. Padding is left out.
+        One Trace; a list of them for a list of texts, for ids with more than one row and wherever
+        an attention mask is given. Padding is left out.
 
     Raises:
         TokenError: nothing to read, or more than the model's context holds.
@@ -63,48 +67,62 @@ def trace(
     """
     adapter = traceable(model)
     words = _words(adapter, tokenizer)
+    computes_on = next(model.parameters()).device
+    order = _Order(
+        adapter=adapter,
+        words=words,
+        layers=layers,
+        queries=queries,
+        keep=keep,
+        computes_on=computes_on,
+        lies_on=computes_on if device is None else torch.device(device),
+    )
     if _are_texts(inputs):
         if attention_mask is not None:
             raise InputError("attention_mask belongs to token ids: texts are not padded here")
-        given = {"layers": layers, "queries": queries, "keep": keep, "device": device}
-        return [_one(trace(model, text, tokenizer=tokenizer, **given)) for text in inputs]
+        return [made for text in inputs for made in _run(order, _ids(text, words), None)]
     ids = _ids(inputs, words)
-    several = attention_mask is not None or ids.shape[0] > 1
-    real = _real(ids, attention_mask)
-    _check_length(adapter, ids, real)
-    parts = [_part(row, real, queries, ids.shape[1]) for row in range(ids.shape[0])]
-    place = torch.device(device) if device is not None else _device(model)
-    traces = _run(adapter, ids.to(_device(model)), real, parts, layers, keep, place, words)
-    return traces if several else traces[0]
+    traces = _run(order, ids, _real(ids, attention_mask))
+    return traces if attention_mask is not None or len(traces) > 1 else traces[0]
 
 
-def _are_texts(inputs: Inputs) -> bool:
-    if isinstance(inputs, str) or not isinstance(inputs, Sequence):
-        return False
-    return len(inputs) > 0 and all(isinstance(one, str) for one in inputs)
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Order:
+    """What was asked for besides the inputs: the same for every text of a list."""
+
+    adapter: TraceableModel
+    words: TextTokenizer | None
+    layers: Collection[int] | slice | None
+    queries: slice | Collection[int] | None
+    keep: Collection[str]
+    computes_on: torch.device
+    lies_on: torch.device
 
 
-def _one(found: Trace | list[Trace]) -> Trace:
-    assert isinstance(found, Trace)
-    return found
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """What one run of the model showed."""
+
+    recorder: Recorder
+    ids: Int[Tensor, "batch n"]
+    logits: Float[Tensor, "batch vocabulary"] | None
+    seconds: float
 
 
 def _run(
-    adapter: TraceableModel,
-    ids: Int[Tensor, "batch n"],
-    real: Bool[Tensor, "batch n"] | None,
-    parts: Sequence[SequencePart],
-    layers: Collection[int] | slice | None,
-    keep: Collection[str],
-    place: torch.device,
-    words: TextTokenizer | None,
+    order: _Order, ids: Int[Tensor, "batch n"], real: Bool[Tensor, "batch n"] | None
 ) -> list[Trace]:
-    sites = adapter.sites()
-    chosen = _layers(layers, sites)
-    unknown = [name for name in keep if name not in KEEPABLE]
+    adapter, sites = order.adapter, order.adapter.sites()
+    _check_length(adapter, ids, real)
+    parts = [_part(row, real, order.queries, ids.shape[1]) for row in range(ids.shape[0])]
+    chosen = _layers(order.layers, sites)
+    unknown = [name for name in order.keep if name not in KEEPABLE]
     if unknown:
         raise InputError(f"keep must name some of {', '.join(KEEPABLE)}; got {', '.join(unknown)}")
-    recorder = Recorder(parts, layers=chosen, keep=keep, layer_count=len(chosen), device=place)
+    recorder = Recorder(
+        parts, layers=chosen, keep=order.keep, layer_count=len(chosen), device=order.lies_on
+    )
+    ids = ids.to(order.computes_on)
     last = _last(ids, real)
     mask = None if real is None else real.to(ids.device)
     with torch.no_grad(), adapter.running(), tapping(recorder):
@@ -112,29 +130,19 @@ def _run(
         logits = adapter.logits(ids, attention_mask=mask, last=last)
         seconds = time.perf_counter() - start
     _check_seen(adapter, sites, recorder)
-    return [
-        _trace(adapter, ids, part, recorder, index, logits, seconds, words)
-        for index, part in enumerate(parts)
-    ]
+    seen = _Seen(recorder, ids, logits, seconds)
+    return [_trace(order, seen, index) for index in range(len(parts))]
 
 
-def _trace(
-    adapter: TraceableModel,
-    ids: Tensor,
-    part: SequencePart,
-    recorder: Recorder,
-    index: int,
-    logits: Float[Tensor, "batch vocabulary"] | None,
-    seconds: float,
-    words: TextTokenizer | None,
-) -> Trace:
+def _trace(order: _Order, seen: _Seen, index: int) -> Trace:
+    adapter, words, ids, part = order.adapter, order.words, seen.ids, seen.recorder.parts[index]
     row = ids[part.batch] if part.tokens is None else ids[part.batch][part.tokens.to(ids.device)]
-    numbers = row.tolist()
-    queries = torch.arange(len(numbers)) if part.queries is None else part.queries
+    token_ids = numbers(row)
+    queries = torch.arange(len(token_ids)) if part.queries is None else part.queries
     by_layer: dict[int, LayerTrace] = {}
-    # more rows, other places or another device: other kernels' calls, whose sums may round otherwise
+    # more rows, other places or another device: other kernel calls, whose sums may round otherwise
     whole = len(ids) == 1 and part.tokens is None and part.queries is None
-    for site, recorded in recorder.recorded[index].items():
+    for site, recorded in seen.recorder.recorded[index].items():
         projection = adapter.output_projection(site)
         if projection is not None:
             heads = recorded.tensors["query"].shape[0]
@@ -146,19 +154,19 @@ def _trace(
     return Trace(
         model_name=adapter.name,
         weights_origin=adapter.origin,
-        token_ids=tuple(numbers),
-        pieces=tuple(words.pieces(numbers) if words else [Piece(str(n)) for n in numbers]),
+        token_ids=tuple(token_ids),
+        pieces=tuple(words.pieces(token_ids) if words else [Piece(str(n)) for n in token_ids]),
         by_layer=by_layer,
         queries=queries,
         nbytes=sum(tensor.numel() * tensor.element_size() for tensor in held),
-        seconds=seconds,
+        seconds=seen.seconds,
         context_length=adapter.context_length,
-        next_logits=None if logits is None else logits[part.batch].float().cpu(),
+        next_logits=None if seen.logits is None else seen.logits[part.batch].float().cpu(),
         tokenizer=words,
     )
 
 
-def _words(adapter: TraceableModel, tokenizer: Any) -> TextTokenizer | None:
+def _words(adapter: TraceableModel, tokenizer: object) -> TextTokenizer | None:
     found = adapter.tokenizer if tokenizer is None else tokenizer
     if found is None or isinstance(found, TextTokenizer):
         return found
@@ -167,16 +175,9 @@ def _words(adapter: TraceableModel, tokenizer: Any) -> TextTokenizer | None:
 
 def _ids(inputs: Inputs, words: TextTokenizer | None) -> Int[Tensor, "batch n"]:
     """Text, chat messages or numbers as (batch, n)."""
-    if isinstance(inputs, str) or _are_messages(inputs):
-        if words is None:
-            raise InputError(
-                "this model brings no tokenizer: give tokenizer=, or token ids in place of text"
-            )
-        if isinstance(inputs, str) and not inputs.strip():
-            raise TokenError("the text is empty: there is nothing to look at")
-        inputs = words.encode(inputs) if isinstance(inputs, str) else words.chat(list(inputs))
+    given = _encoded(inputs, words) if isinstance(inputs, str) or _are_messages(inputs) else inputs
     try:
-        ids = torch.as_tensor(inputs)
+        ids = torch.as_tensor(given)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(
             "inputs must be text, chat messages, token ids or a list of texts, "
@@ -186,15 +187,37 @@ def _ids(inputs: Inputs, words: TextTokenizer | None) -> Int[Tensor, "batch n"]:
         raise TokenError("there are no tokens to look at")
     if ids.ndim not in (1, 2) or ids.dtype.is_floating_point or ids.dtype == torch.bool:
         raise InputError(
-            f"token ids must be integers, (n,) or (batch, n), got {ids.dtype} of shape {tuple(ids.shape)}"
+            "token ids must be integers, (n,) or (batch, n), "
+            f"got {ids.dtype} of shape {tuple(ids.shape)}"
         )
     return ids.reshape(-1, ids.shape[-1]).long()
 
 
-def _are_messages(inputs: Inputs) -> bool:
-    if isinstance(inputs, Tensor | Mapping) or not isinstance(inputs, Sequence):
+def _encoded(said: str | _Messages, words: TextTokenizer | None) -> list[int]:
+    if words is None:
+        raise InputError(
+            "this model brings no tokenizer: give tokenizer=, or token ids in place of text"
+        )
+    if not isinstance(said, str):
+        return words.chat(list(said))
+    if not said.strip():
+        raise TokenError("the text is empty: there is nothing to look at")
+    return words.encode(said)
+
+
+def _are_texts(inputs: Inputs) -> TypeGuard[Sequence[str]]:
+    return not isinstance(inputs, str) and _all_are(str, inputs)
+
+
+def _are_messages(inputs: Inputs) -> TypeGuard[_Messages]:
+    return _all_are(Mapping, inputs)
+
+
+def _all_are(kind: type, inputs: object) -> bool:
+    if not isinstance(inputs, Sequence):
         return False
-    return len(inputs) > 0 and all(isinstance(one, Mapping) for one in inputs)
+    entries = cast("Sequence[object]", inputs)
+    return len(entries) > 0 and all(isinstance(one, kind) for one in entries)
 
 
 def _real(ids: Tensor, attention_mask: Tensor | None) -> Bool[Tensor, "batch n"] | None:
@@ -205,9 +228,10 @@ def _real(ids: Tensor, attention_mask: Tensor | None) -> Bool[Tensor, "batch n"]
     real = real[None] if real.ndim == 1 else real
     if real.shape != ids.shape:
         raise InputError(
-            f"attention_mask must have the shape of the ids, {tuple(ids.shape)}, got {tuple(real.shape)}"
+            f"attention_mask must have the shape of the ids, {tuple(ids.shape)}, "
+            f"got {tuple(real.shape)}"
         )
-    empty = (~real.any(-1)).nonzero().flatten().tolist()
+    empty = numbers((~real.any(-1)).nonzero().flatten())
     if empty:
         raise TokenError(f"rows {empty} of the batch hold no real token")
     return real
@@ -217,7 +241,8 @@ def _check_length(adapter: TraceableModel, ids: Tensor, real: Tensor | None) -> 
     longest = ids.shape[1] if real is None else int(real.sum(-1).max())
     if adapter.context_length is not None and longest > adapter.context_length:
         raise TokenError(
-            f"the text has {longest:,} tokens, and {adapter.name} reads at most {adapter.context_length:,}"
+            f"the text has {longest:,} tokens, and {adapter.name} reads at most "
+            f"{adapter.context_length:,}"
         )
 
 
@@ -263,15 +288,11 @@ def _check_seen(adapter: TraceableModel, sites: Sequence[Site], recorder: Record
     faults: list[str] = []
     if missing:
         faults.append(
-            f"{len(missing)} of its {len(sites)} attention layers compute attention elsewhere and were "
-            f"not seen: {', '.join(missing)}"
+            f"{len(missing)} of its {len(sites)} attention layers compute attention elsewhere and "
+            f"were not seen: {', '.join(missing)}"
         )
     strange = sorted(site.name for site in recorder.seen - set(sites))
     if strange:
         faults.append(f"attention happens where no layer was expected: {', '.join(strange)}")
     if faults:
         raise TraceError(gathered(f"{adapter.name} cannot be traced whole", faults))
-
-
-def _device(model: Any) -> torch.device:
-    return next(model.parameters()).device
