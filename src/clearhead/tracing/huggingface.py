@@ -1,16 +1,17 @@
-"""transformers models at the tap: our attention and mask registered with them, and their modules watched."""
+"""transformers models at the tap: our attention and mask registered, and their modules watched."""
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
+import transformers
 from torch import Tensor, nn
-from transformers import AttentionInterface, AttentionMaskInterface
 
 from clearhead.errors import InputError, TraceError, UnsupportedError
+from clearhead.pipeline.indexing import distinct
 from clearhead.pipeline.tap import Site
 from clearhead.tracing.huggingface_attention import Watch, attention_function, watch_of
 from clearhead.tracing.huggingface_masks import lazy_mask
@@ -22,17 +23,20 @@ __all__ = ["NAME", "HuggingFaceModel", "register_attention"]
 NAME = "clearhead"
 _LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len")
 
+_transformers = cast("Any", transformers)  # what is registered there has no type
+
 
 def register_attention() -> None:
     """Register clearhead's attention with transformers, function and mask together.
 
-    Afterwards ``attn_implementation="clearhead"`` is accepted wherever transformers' attention interface
-    is, at load or by ``model.set_attn_implementation("clearhead")``. Calling it again does no harm.
+    Afterwards ``attn_implementation="clearhead"`` is accepted wherever transformers' attention
+    interface is, at load or by ``model.set_attn_implementation("clearhead")``. Calling it again
+    does no harm.
 
     Cost: none; a model then takes linear memory in its length, masks included.
     """
-    AttentionInterface.register(NAME, attention_function)
-    AttentionMaskInterface.register(NAME, lazy_mask)
+    _transformers.AttentionInterface.register(NAME, attention_function)
+    _transformers.AttentionMaskInterface.register(NAME, lazy_mask)
 
 
 class HuggingFaceModel:
@@ -45,7 +49,7 @@ class HuggingFaceModel:
             getattr(model, "clearhead_name", "") or config.name_or_path or type(model).__name__
         )
         self.origin: str = getattr(model, "clearhead_origin", "") or str(model.dtype)[6:]
-        self.tokenizer: Any = getattr(model, "clearhead_tokenizer", None)
+        self.tokenizer: object = getattr(model, "clearhead_tokenizer", None)
         self._first_position = _first_position(model)
         lengths = [getattr(config, name, None) for name in _LENGTHS]
         rows = next((n for n in lengths if isinstance(n, int)), None)
@@ -66,11 +70,11 @@ class HuggingFaceModel:
         """Run the model without a cache; only the positions asked for reach the vocabulary."""
         model = self._model
         self._check(ids)
-        kept, place = last.unique(return_inverse=True)
+        kept = distinct(last)
         takes = inspect.signature(model.forward).parameters
         extra: dict[str, Any] = {}
         if "logits_to_keep" in takes:
-            extra["logits_to_keep"] = kept
+            extra["logits_to_keep"] = kept.values
         if "use_cache" in takes:
             extra["use_cache"] = False
         if attention_mask is not None and "position_ids" in takes:
@@ -82,11 +86,11 @@ class HuggingFaceModel:
         if logits is None or logits.ndim != 3 or model.get_output_embeddings() is None:
             return None
         row = torch.arange(len(ids), device=ids.device)
-        return logits[row, place if "logits_to_keep" in extra else last]
+        return logits[row, kept.places if "logits_to_keep" in extra else last]
 
     @contextmanager
-    def running(self) -> Iterator[None]:
-        """Switch the model to our attention in evaluation mode, watch its modules, and put all of it back."""
+    def running(self) -> Generator[None]:
+        """Switch the model to our attention, in evaluation mode, and watch it; all is put back."""
         register_attention()
         self._watch = self._own_watch()
         with ExitStack() as undo:
@@ -113,8 +117,9 @@ class HuggingFaceModel:
         name, config = type(self._model).__name__, self._model.config
         if getattr(config, "is_encoder_decoder", False):
             raise TraceError(
-                f"{name} cannot be traced yet: it is an encoder-decoder, whose two kinds of attention "
-                "layers are not told apart yet; decoder-only and encoder-only models can be"
+                f"{name} cannot be traced yet: it is an encoder-decoder, whose two kinds of "
+                "attention layers are not told apart yet; decoder-only and encoder-only models "
+                "can be"
             )
         if not self._model._can_set_attn_implementation():
             raise TraceError(
@@ -124,7 +129,7 @@ class HuggingFaceModel:
 
 
 def _first_position(model: nn.Module) -> int:
-    """The position of a text's first token: RoBERTa and its kin keep the rows before it for padding."""
+    """The position of a text's first token: RoBERTa and its kin keep those before for padding."""
     for module in model.modules():
         table = getattr(module, "position_embeddings", None)
         if isinstance(table, nn.Embedding) and table.padding_idx is not None:
@@ -134,25 +139,22 @@ def _first_position(model: nn.Module) -> int:
 
 def _attention_modules(model: nn.Module) -> dict[Site, nn.Module]:
     """The innermost modules called attention: those that hold no other."""
-    named = {
-        name: module
-        for name, module in model.named_modules()
+    modules: dict[str, nn.Module] = dict(cast("Any", model).named_modules())
+    named = [
+        name
+        for name, module in modules.items()
         if re.search(r"Attention(?!.*Output)", type(module).__name__)
-    }
-    inner = {
-        name: module
-        for name, module in named.items()
-        if not any(other.startswith(f"{name}.") for other in named)
-    }
+    ]
+    inner = [name for name in named if not any(other.startswith(f"{name}.") for other in named)]
     if not inner:
         raise TraceError(
             f"{type(model).__name__} cannot be traced: none of its modules is called attention"
         )
-    return {Site(layer, "self", name): module for layer, (name, module) in enumerate(inner.items())}
+    return {Site(layer, "self", name): modules[name] for layer, name in enumerate(inner)}
 
 
 @contextmanager
-def _switched(model: Any) -> Iterator[None]:
+def _switched(model: Any) -> Generator[None]:
     """Our attention in every part of the model, and what was there before afterwards."""
     configs = {
         id(part.config): part.config
@@ -167,8 +169,8 @@ def _switched(model: Any) -> Iterator[None]:
         if NAME not in str(error):
             raise
         raise TraceError(
-            f"{type(model).__name__} cannot be traced: its layers know only attention implementations of "
-            "their own"
+            f"{type(model).__name__} cannot be traced: its layers know only attention "
+            "implementations of their own"
         ) from error
     finally:
         for key, config in configs.items():
@@ -176,7 +178,7 @@ def _switched(model: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
+def _evaluating(model: nn.Module) -> Generator[None]:
     training = [part for part in model.modules() if part.training]
     model.eval()
     try:

@@ -1,11 +1,11 @@
 """What transformers calls in place of its own attention, and what is observed around that call.
 
-Q, K and V arrive with the call, which gives the tap everything up to C. X and W_O are no part of it, so they
-are *observed*: X is what the attention module is handed, and W_O is the linear layer that is next handed
-exactly the C we returned. Nothing is guessed from names.
+Q, K and V arrive with the call, which gives the tap everything up to C. X and W_O are no part of
+it, so they are *observed*: X is what the attention module is handed, and W_O is the linear layer
+that is next handed exactly the C we returned. Nothing is guessed from names.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -43,7 +43,7 @@ class Watch:
         self._projecting: tuple[Site, nn.Module] | None = None
 
     @contextmanager
-    def watching(self, model: nn.Module) -> Iterator[bool]:
+    def watching(self, model: nn.Module) -> Generator[bool]:
         """Observe a model's modules; inside another watch of the same model, go on with that one.
 
         Yields:
@@ -67,8 +67,8 @@ class Watch:
     def returned(self, site: Site, context: Tensor) -> None:
         """Remember the context that was just handed to the model.
 
-        It is held until W_O reads it, or the next layer comes: memory that was let go may be taken by
-        another tensor of the same size, which would then pass for it.
+        It is held until W_O reads it, or the next layer comes: memory that was let go may be taken
+        by another tensor of the same size, which would then pass for it.
         """
         self._returned = (site, context, _writes(context))
 
@@ -111,7 +111,8 @@ _WATCHED: WeakKeyDictionary[nn.Module, Watch] = WeakKeyDictionary()
 
 def watch_of(sites: Mapping[nn.Module, Site]) -> Watch:
     """The watch that is on these modules already, or a new one."""
-    return next((_WATCHED[module] for module in sites if module in _WATCHED), None) or Watch(sites)
+    known = next((_WATCHED[module] for module in sites if module in _WATCHED), None)
+    return Watch(sites) if known is None else known
 
 
 def _sees_input(site: Site) -> Any:
@@ -128,7 +129,7 @@ def _sees_input(site: Site) -> Any:
 
 
 def _is_joined(tensor: Tensor, context: Tensor) -> bool:
-    """Whether a tensor is this context, its heads side by side and nothing else about it changed."""
+    """Whether a tensor is this context, its heads side by side and nothing else changed."""
     return (
         tensor.data_ptr() == context.data_ptr()
         and tensor.numel() == context.numel()
@@ -164,7 +165,8 @@ def attention_function(
         attention_mask: what our mask function made, a tensor of the user's or the model's, or None.
         dropout: refused unless 0.
         scaling: scale of the scores; None is 1/√d_k.
-        given: what else the family asks for: ``softcap``, ``s_aux`` or ``sinks``, ``position_bias``, …
+        given: what else the family asks for: ``softcap``, ``s_aux`` or ``sinks``,
+            ``position_bias``, …
 
     Returns:
         C as (batch, n, heads, d_v), and no weights.
@@ -196,7 +198,8 @@ def _refuse(module: nn.Module, dropout: float, given: Mapping[str, Any]) -> None
         refused.append(f"dropout={dropout} (call model.eval(), or set attention dropout to 0)")
     if refused:
         raise UnsupportedError(
-            f"{type(module).__name__} asks attention for what clearhead does not do: {', '.join(refused)}"
+            f"{type(module).__name__} asks attention for what clearhead does not do: "
+            f"{', '.join(refused)}"
         )
 
 
@@ -250,6 +253,6 @@ def _rule(
 
 
 def _is_causal(module: nn.Module, given: Mapping[str, Any]) -> bool:
-    """As transformers decides where no mask was made: the call's word, else the module's, else yes."""
+    """As transformers decides where no mask was made: the call's word, the module's, or yes."""
     said = given.get("is_causal")
     return bool(getattr(module, "is_causal", True) if said is None else said)

@@ -1,8 +1,9 @@
-"""transformers' mask functions as our masks, so that a lazy value reaches each layer and nothing n×m is made.
+"""transformers' mask functions as our masks: a lazy value reaches each layer, nothing n×m is made.
 
-transformers describes a mask as a function of (batch, head, query, key) put together from a few makers.
-Those makers are recognised by name and by what they closed over, since a recognised mask answers for a
-whole block by arithmetic; any other function is taken as it is and asked entry by entry.
+transformers describes a mask as a function of (batch, head, query, key) put together from a few
+makers. Those makers are recognised by name and by what they closed over, since a recognised mask
+answers for a whole block by arithmetic; any other function is taken as it is and asked entry by
+entry.
 """
 
 from collections.abc import Callable, Mapping
@@ -138,10 +139,10 @@ def _all_of(held: Mapping[str, Any]) -> Mask:
 
 
 def _by_own_position(function: MaskFunction) -> MaskFunction:
-    """Undo positions that count anew in each document, where inside one document it makes no difference.
+    """Undo positions that count anew in each document, where inside one it makes no difference.
 
-    It makes none to what only compares distances, as a triangle and a window do; chunks and functions of
-    unknown makers keep the positions they were given.
+    It makes none to what only compares distances, as a triangle and a window do; chunks and
+    functions of unknown makers keep the positions they were given.
     """
     if not _made_by(function, "remap_positions_for_packed_sequence"):
         return function

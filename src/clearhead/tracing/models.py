@@ -1,11 +1,11 @@
 """What a model must offer to be traced, and the offer of our own Transformer.
 
-Two kinds of model meet here: one that sends its quantities through the tap itself and says where its
-sites are (:class:`SelfTapped`), and a transformers model, which ``huggingface`` teaches to.
+Two kinds of model meet here: one that sends its quantities through the tap itself and says where
+its sites are (:class:`SelfTapped`), and a transformers model, which ``huggingface`` teaches to.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from clearhead.errors import TraceError
+from clearhead.pipeline.indexing import distinct
 from clearhead.pipeline.tap import Site
 
 __all__ = ["OutputProjection", "SelfTapped", "TraceableModel", "traceable"]
@@ -44,13 +45,13 @@ class TraceableModel(Protocol):
     name: str
     origin: str
     context_length: int | None
-    tokenizer: Any
+    tokenizer: object
 
     def sites(self) -> tuple[Site, ...]:
         """Every attention layer that must be seen."""
         ...
 
-    def running(self) -> Any:
+    def running(self) -> AbstractContextManager[None]:
         """A context in which the model's quantities pass through the tap."""
         ...
 
@@ -61,7 +62,7 @@ class TraceableModel(Protocol):
         attention_mask: Bool[Tensor, "batch n"] | None,
         last: Int[Tensor, "batch"],
     ) -> Float[Tensor, "batch vocabulary"] | None:
-        """Run the model; give each row's logits at its last real position, or None without a head."""
+        """Run the model; each row's logits at its last real position, or None without a head."""
         ...
 
     def output_projection(self, site: Site) -> OutputProjection | None:
@@ -89,7 +90,7 @@ class _Own:
         self._model = model
         self.name: str = getattr(model, "clearhead_name", type(model).__name__)
         self.origin: str = getattr(model, "clearhead_origin", "")
-        self.tokenizer: Any = getattr(model, "clearhead_tokenizer", None)
+        self.tokenizer: object = getattr(model, "clearhead_tokenizer", None)
         self.context_length: int | None = model.config.context_length
 
     def sites(self) -> tuple[Site, ...]:
@@ -97,15 +98,15 @@ class _Own:
         return self._model.sites()
 
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self) -> Generator[None]:
         """Nothing is to be set up."""
         yield
 
     def logits(self, ids: Tensor, *, attention_mask: Tensor | None, last: Tensor) -> Tensor | None:
         """Only the positions asked for are multiplied by the vocabulary."""
-        kept, place = last.unique(return_inverse=True)
-        logits = self._model(ids, attention_mask=attention_mask, logits_to_keep=kept).logits
-        return logits[torch.arange(len(ids), device=ids.device), place]
+        kept = distinct(last)
+        output = self._model(ids, attention_mask=attention_mask, logits_to_keep=kept.values)
+        return output.logits[torch.arange(len(ids), device=ids.device), kept.places]
 
     def output_projection(self, site: Site) -> OutputProjection | None:
         """As the model says."""
@@ -132,7 +133,7 @@ def traceable(model: object) -> TraceableModel:
 
         return HuggingFaceModel(model)
     raise TraceError(
-        f"{type(model).__name__} cannot be traced: expected a clearhead Transformer, a transformers "
-        "model, or a module that sends its quantities through clearhead's tap (sites() and "
-        "output_projection(site))"
+        f"{type(model).__name__} cannot be traced: expected a clearhead Transformer, a "
+        "transformers model, or a module that sends its quantities through clearhead's tap "
+        "(sites() and output_projection(site))"
     )
