@@ -1,1 +1,1 @@
-"""Tracing: read every quantity of attention from a model that runs, and keep what is linear in n."""
+"""Tracing: every quantity of attention read from a model that runs; what is linear in n is kept."""

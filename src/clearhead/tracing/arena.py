@@ -1,7 +1,7 @@
 """One allocation for everything a trace keeps, sized when the first layer is seen.
 
-References kept layer by layer pin the heap between the model's own buffers, so that the peak grows by more
-than the trace; one arena does not.
+References kept layer by layer pin the heap between the model's own buffers, so that the peak grows
+by more than the trace; one arena does not.
 """
 
 import torch

@@ -111,7 +111,8 @@ def _unmarked(piece: Piece) -> str:
 
 def _is_label(token: str, piece: Piece) -> bool:
     word = token.strip()
-    return token == piece.label or word != "" and word in (piece.label.strip(), piece.text.strip())
+    shown = (piece.label.strip(), piece.text.strip())
+    return token == piece.label or (word != "" and word in shown)
 
 
 def _listed(pieces: Sequence[Piece]) -> str:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -13,15 +14,18 @@ from clearhead.pipeline.matrix import AttentionMatrix, ScoreMatrix
 from clearhead.tracing.models import OutputProjection
 from clearhead.tracing.recorder import Recorded
 
-__all__ = ["LayerTrace"]
+__all__ = ["LayerTrace", "value_norms"]
+
+_linalg = cast("Any", torch.linalg)  # its functions say nothing of their types
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LayerTrace:
     """One attention layer of one sequence, without a batch axis.
 
-    r counts the kept queries (all n unless ``queries=`` was given), m the keys. Q, K, V and L are the
-    run's own; S and A are made from them block by block; C and O are made again when asked, unless kept.
+    r counts the kept queries (all n unless ``queries=`` was given), m the keys. Q, K, V and L are
+    the run's own; S and A are made from them block by block; C and O are made again when asked,
+    unless kept.
 
     Attributes:
         recorded: what was kept.
@@ -80,7 +84,7 @@ class LayerTrace:
 
     @property
     def context(self) -> Float[Tensor, "heads r d_v"]:
-        """C: kept, or made again by the run's own call (see ``same_bits``). Cost: one attention layer."""
+        """C: kept, or made again by the run's own call (see ``same_bits``). Cost: one attention."""
         kept = self.recorded.tensors.get("context")
         return self._context if kept is None else kept
 
@@ -122,8 +126,8 @@ class LayerTrace:
     def __repr__(self) -> str:
         heads, rows, _ = self.query.shape
         return (
-            f"LayerTrace(layer={self.recorded.site.layer}, {self.recorded.site.name!r}, heads={heads}, "
-            f"queries={rows}, keys={self.key.shape[1]})"
+            f"LayerTrace(layer={self.recorded.site.layer}, {self.recorded.site.name!r}, "
+            f"heads={heads}, queries={rows}, keys={self.key.shape[1]})"
         )
 
     @property
@@ -146,16 +150,16 @@ class LayerTrace:
         if self.projection is None:
             site = self.recorded.site
             raise NotKeptError(
-                f"{quantity} of layer {site.layer} ({site.name}) cannot be made: no linear layer was handed "
-                "this layer's context as it is, so W_O is not known; context, weights and "
-                "sources(by='attention') are"
+                f"{quantity} of layer {site.layer} ({site.name}) cannot be made: no linear layer "
+                "was handed this layer's context as it is, so W_O is not known; context, weights "
+                "and sources(by='attention') are"
             )
         return self.projection
 
 
 def _per_head(weight: Tensor, heads: int) -> Float[Tensor, "heads d_v d_model"]:
     """W_O cut into one (d_v, d_model) slice a head."""
-    return weight.unflatten(1, (heads, -1)).permute(1, 2, 0)
+    return weight.reshape(weight.shape[0], heads, -1).permute(1, 2, 0)
 
 
 def value_norms(
@@ -163,8 +167,8 @@ def value_norms(
 ) -> Float[Tensor, "heads m"]:
     """‖v_j · W_O^h‖ for every head and key.
 
-    ``‖v W‖ = ‖v Rᵀ‖`` with ``Wᵀ = Q R``: the orthogonal factor keeps lengths, so d_v numbers a key do where
-    d_model were needed, and nothing is squared that need not be.
+    ``‖v W‖ = ‖v Rᵀ‖`` with ``Wᵀ = Q R``: the orthogonal factor keeps lengths, so d_v numbers a key
+    do where d_model were needed, and nothing is squared that need not be.
 
     Args:
         value: V, not repeated for grouped heads.
@@ -178,6 +182,6 @@ def value_norms(
     """
     dtype = torch.float64 if value.dtype == torch.float64 else torch.float32
     slices = _per_head(projection.weight.detach(), heads).to(value.device, torch.float64)
-    factor = torch.linalg.qr(slices.mT, mode="r").R.to(dtype)
+    factor: Tensor = _linalg.qr(slices.mT, mode="r").R.to(dtype)
     repeated = value.to(dtype).repeat_interleave(heads // value.shape[0], dim=0)
-    return torch.linalg.vector_norm(repeated @ factor.mT, dim=-1)
+    return _linalg.vector_norm(repeated @ factor.mT, dim=-1)

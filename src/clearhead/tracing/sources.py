@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from jaxtyping import Float
@@ -12,7 +12,7 @@ from clearhead.errors import InputError, UnsupportedError
 from clearhead.tracing.layer_trace import LayerTrace
 
 if TYPE_CHECKING:
-    import pandas
+    import pandas  # pyright: ignore[reportMissingTypeStubs]  it has types, and no mark that says so
 
 __all__ = [
     "Measure",
@@ -54,8 +54,8 @@ class Strongest:
 class Sources:
     """The sources of one token over the chosen layers and all their heads.
 
-    A share says which *position's* vector was read, not which input token it came from, and a weight is
-    not an explanation: what would change if the link were cut was not measured here.
+    A share says which *position's* vector was read, not which input token it came from, and a
+    weight is not an explanation: what would change if the link were cut was not measured here.
 
     Attributes:
         target: the token whose sources these are.
@@ -82,21 +82,22 @@ class Sources:
     segment_of: tuple[str, ...] | None = None
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """A table with one row a position: position, token, share, and segment where segments were given.
+        """A table with one row a position: position, token, share, and segment where one was given.
 
         Raises:
             UnsupportedError: pandas is not installed.
         """
         try:
-            import pandas
+            # it has types, and no mark that says so
+            import pandas  # pyright: ignore[reportMissingTypeStubs]
         except ImportError as error:
             raise UnsupportedError(
                 "to_pandas needs pandas: install it with pip install 'clearhead[pandas]'"
             ) from error
-        columns: dict[str, Any] = {
+        columns: dict[str, Sequence[object]] = {
             "position": range(len(self.tokens)),
             "token": self.tokens,
-            "share": self.share.tolist(),
+            "share": self.share.numpy(force=True).tolist(),
         }
         if self.segment_of is not None:
             columns["segment"] = self.segment_of
@@ -129,7 +130,8 @@ def measure_sources(
 
     Cost: one row of A a head and layer.
 
-    Source: Kobayashi et al. 2020, "Attention is Not Only a Weight", equation 3 (‖αf(x)‖ with f(x) = v·W_O).
+    Source: Kobayashi et al. 2020, "Attention is Not Only a Weight", equation 3 (‖αf(x)‖ with
+    f(x) = v·W_O).
     """
     if by not in ("contribution", "attention"):
         raise InputError(f"by must be 'contribution' or 'attention', got {by!r}")
@@ -167,8 +169,8 @@ def _strongest(
 ) -> tuple[Strongest, ...]:
     found = shares.flatten().topk(min(max(top, 0), shares.numel()))
     links: list[Strongest] = []
-    for share, place in zip(found.values.tolist(), found.indices.tolist(), strict=True):
-        row, source = divmod(place, shares.shape[1])
+    for share, place in zip(found.values, found.indices, strict=True):
+        row, source = divmod(int(place), shares.shape[1])
         layer, head = heads[row]
         links.append(
             Strongest(
@@ -177,7 +179,7 @@ def _strongest(
                 source=source,
                 weight=float(weights[row, source]),
                 contribution=float(contributions[row, source]),
-                share=share,
+                share=float(share),
             )
         )
     return tuple(link for link in links if link.share > 0)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from clearhead.errors import NotKeptError
 from clearhead.masks import Full, Verdict
+from clearhead.masks.places import numbers
 from clearhead.pipeline.visibility import row_blocks
 from clearhead.tokens.pieces import Piece
 from clearhead.tokens.tokenizer import TextTokenizer
@@ -45,8 +46,8 @@ class NextToken:
 class Trace:
     """One sequence, as a model's attention saw it: no padding, no batch axis.
 
-    ``trace[5]`` is layer 5. Q, K, V and L of every layer are kept; every row, tile, map and statistic of S
-    and A is made from them when asked, exactly.
+    ``trace[5]`` is layer 5. Q, K, V and L of every layer are kept; every row, tile, map and
+    statistic of S and A is made from them when asked, exactly.
 
     Attributes:
         model_name: the model.
@@ -76,7 +77,7 @@ class Trace:
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The tokens as shown: a character cut over tokens stands whole in each, marked ``[part/parts]``."""
+        """The tokens as shown; one that holds part of a character shows it whole: ``é[1/2]``."""
         return tuple(piece.label for piece in self.pieces)
 
     @property
@@ -115,9 +116,10 @@ class Trace:
             return ()
         probabilities = self.next_logits.double().softmax(-1)
         top = probabilities.topk(min(k, len(probabilities)))
+        likeliest = zip(numbers(top.indices), top.values, strict=True)
         return tuple(
-            NextToken(self._spelled(number), number, probability)
-            for probability, number in zip(top.values.tolist(), top.indices.tolist(), strict=True)
+            NextToken(self._spelled(number), number, float(probability))
+            for number, probability in likeliest
         )
 
     def find(self, token: int | str) -> int:
@@ -194,7 +196,7 @@ class Trace:
         )
 
     def _row(self, position: int) -> int:
-        rows = (self.queries == position).nonzero().flatten().tolist()
+        rows = numbers((self.queries == position).nonzero().flatten())
         if not rows:
             raise NotKeptError(
                 f"the row of token {position} was not kept (queries= kept {len(self.queries)} of "
