@@ -277,7 +277,7 @@ def _as_index(positions: Positions, device: torch.device) -> Positions:
     return positions if kept else as_tensor(positions, device)
 
 
-def as_tensor(positions: Positions, device: torch.device) -> Int[Tensor, "count"]:
+def as_tensor(positions: Positions, device: torch.device) -> Int[Tensor, "*batch count"]:
     """Positions as a tensor of indices on a device."""
     if isinstance(positions, range):
         return torch.arange(positions.start, positions.stop, positions.step, device=device)
