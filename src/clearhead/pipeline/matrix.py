@@ -1,8 +1,8 @@
 """Matrices that behave like S and A and are never formed.
 
-:class:`ScoreMatrix` and :class:`AttentionMatrix` hold Q, K and the rule (and L); every read computes
-the block it needs. Indexing follows NumPy: choosing layers of the leading axes stays lazy, choosing
-rows or columns gives numbers.
+:class:`ScoreMatrix` and :class:`AttentionMatrix` hold Q, K and the rule (and L); every read
+computes the block it needs. Indexing follows NumPy: choosing layers of the leading axes stays lazy,
+choosing rows or columns gives numbers.
 
     weights = result.weights        (batch, heads, n, m), nothing computed
     weights[0, 3]                   one head, still lazy
