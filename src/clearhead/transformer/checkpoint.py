@@ -116,7 +116,7 @@ def _folder_of(path: Path, sha256: str | None) -> Path:
         raise UnknownModelError(
             f"{path} is no GGUF file and no folder; expected one of these, or an alias or hub name"
         )
-    from clearhead.transformer.gguf.convert import folder_of
+    from clearhead.transformer.gguf.kept import folder_of
 
     return folder_of(path, sha256=sha256)
 
