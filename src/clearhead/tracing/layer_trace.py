@@ -167,8 +167,8 @@ def value_norms(
 ) -> Float[Tensor, "heads m"]:
     """‖v_j · W_O^h‖ for every head and key.
 
-    ``‖v W‖ = ‖v Rᵀ‖`` with ``Wᵀ = Q R``: the orthogonal factor keeps lengths, so d_v numbers a key
-    do where d_model were needed, and nothing is squared that need not be.
+    ``‖v W‖ = ‖v F‖`` with ``W Wᵀ = F Fᵀ``: F is (d_v, d_v), so a key costs d_v² multiplications and
+    not d_v · d_model. F is made in float64 from the weights alone.
 
     Args:
         value: V, not repeated for grouped heads.
@@ -178,10 +178,23 @@ def value_norms(
     Returns:
         The norms, float32 (float64 for float64).
 
-    Cost: heads · m · d_v² multiplications, and one small QR a head.
+    Cost: heads · d_v² · (m + d_model) multiplications.
     """
     dtype = torch.float64 if value.dtype == torch.float64 else torch.float32
+    kv_heads, keys, width = value.shape
     slices = _per_head(projection.weight.detach(), heads).to(value.device, torch.float64)
-    factor: Tensor = _linalg.qr(slices.mT, mode="r").R.to(dtype)
-    repeated = value.to(dtype).repeat_interleave(heads // value.shape[0], dim=0)
-    return _linalg.vector_norm(repeated @ factor.mT, dim=-1)
+    factors = _square_root(slices @ slices.mT).to(dtype)
+    # the group's factors side by side, so that no value is repeated
+    group = factors.reshape(kv_heads, heads // kv_heads, width, width).transpose(1, 2)
+    products = value.to(dtype) @ group.reshape(kv_heads, width, -1)
+    lengths = _linalg.vector_norm(products.unflatten(-1, (-1, width)), dim=-1)
+    return lengths.transpose(1, 2).reshape(heads, keys)
+
+
+def _square_root(squares: Float[Tensor, "heads d_v d_v"]) -> Float[Tensor, "heads d_v d_v"]:
+    """F with F Fᵀ = G; by eigenvalues where a head's W_O does not use all of V's space."""
+    factor, failed = _linalg.cholesky_ex(squares)
+    if not bool(failed.any()):
+        return factor
+    values, vectors = _linalg.eigh(squares)
+    return vectors * values.clamp(min=0).sqrt().unsqueeze(-2)
