@@ -212,14 +212,15 @@ class PooledObserver:
         self.values = logsumexp.new_zeros(shape)
 
     def see(self, rows: range, columns: range, *, weights: Tensor, scores: Tensor) -> None:
-        """Fold the block's columns, then its rows, into the cells they belong to."""
+        """Fold the block's rows, then its columns, into the cells they belong to."""
         del scores
         across = self.column_bin[columns.start : columns.stop]
         down = self.row_bin[rows.start : rows.stop]
         first, last = int(across[0]), int(across[-1]) + 1
         top, bottom = int(down[0]), int(down[-1]) + 1
-        narrow = _fold(weights, across - first, last - first, maximum=self.reduce == "max")
-        small = _fold(narrow.mT, down - top, bottom - top, maximum=self.reduce == "max").mT
+        # rows first: they fold along memory, and leave few numbers to be folded across it
+        flat = _fold(weights, down - top, bottom - top, maximum=self.reduce == "max")
+        small = _fold(flat.mT, across - first, last - first, maximum=self.reduce == "max").mT
         cells = self.values[..., top:bottom, first:last]
         cells.copy_(torch.maximum(cells, small) if self.reduce == "max" else cells + small)
 
@@ -261,18 +262,19 @@ def _bins(edges: Tensor) -> Tensor:
 
 
 def _fold(block: Tensor, bins: Tensor, count: int, *, maximum: bool) -> Tensor:
-    """Reduce the last axis to ``count`` bins; equal bins by a view, others by gathering."""
-    length = block.shape[-1]
-    if length % count == 0 and bool(
+    """Reduce the rows to ``count`` bins; equal bins by a view, others by gathering."""
+    rows, columns = block.shape[-2:]
+    lead = block.shape[:-2]
+    if rows % count == 0 and bool(
         (bins.reshape(count, -1) == torch.arange(count, device=bins.device)[:, None]).all()
     ):
-        view = block.reshape(*block.shape[:-1], count, length // count)
-        return view.amax(-1) if maximum else view.sum(-1)
+        view = block.reshape(*lead, count, rows // count, columns)
+        return view.amax(-2) if maximum else view.sum(-2)
     start = torch.searchsorted(bins, torch.arange(count, device=bins.device))
     width = torch.bincount(bins, minlength=count)
     step = torch.arange(int(width.max()), device=bins.device)
     inside = step < width[:, None]
-    gathered = block[..., torch.where(inside, start[:, None] + step, start[:, None])]
+    gathered = block[..., torch.where(inside, start[:, None] + step, start[:, None]), :]
     if maximum:
-        return gathered.amax(-1)
-    return torch.where(inside, gathered, 0.0).sum(-1)
+        return gathered.amax(-2)
+    return torch.where(inside[..., None], gathered, 0.0).sum(-2)
