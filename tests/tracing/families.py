@@ -3,12 +3,13 @@
 ``initializer_range`` is ten times the usual one, so that attention is not flat.
 """
 
+import copy
 from collections.abc import Callable
 
 import transformers
 from transformers import PretrainedConfig, PreTrainedModel
 
-__all__ = ["DECODERS", "ENCODERS", "TRACED", "made"]
+__all__ = ["DECODERS", "ENCODERS", "TRACED", "made", "with_attention"]
 
 _COMMON = {
     "vocab_size": 99,
@@ -100,3 +101,10 @@ def made(family: tuple[str, dict[str, object]], **settings: object) -> PreTraine
     build: Callable[..., PreTrainedModel] = getattr(transformers, name)
     config: Callable[..., PretrainedConfig] = build.config_class
     return build(config(**{**given, **settings})).float().eval()
+
+
+def with_attention(model: PreTrainedModel, name: str) -> PreTrainedModel:
+    """The same model with another implementation of attention."""
+    other = copy.deepcopy(model)
+    other.set_attn_implementation(name)
+    return other

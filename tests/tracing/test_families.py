@@ -1,7 +1,5 @@
 """Families beyond the four: each is traced exactly, or refused by name."""
 
-import copy
-
 import pytest
 import torch
 from torch import nn
@@ -29,7 +27,7 @@ from transformers import (
 from clearhead.errors import NotKeptError, TraceError
 from clearhead.tracing.trace import trace
 from tests.tracing.closeness import assert_as_near
-from tests.tracing.families import ENCODERS, TRACED, made
+from tests.tracing.families import ENCODERS, TRACED, made, with_attention
 
 LENGTH = 13  # past every window and chunk of these models
 
@@ -56,8 +54,7 @@ def ids(generator):
 @torch.no_grad()
 def test_weights_and_logits_are_those_of_eager_attention(name, model, ids):
     found = trace(model, ids)
-    eager = copy.deepcopy(model)
-    eager.set_attn_implementation("eager")
+    eager = with_attention(model, "eager")
     peer = eager(ids, output_attentions=True)
     if eager._can_set_experts_implementation():
         eager.set_experts_implementation("eager")  # the other one knows no float64

@@ -234,6 +234,9 @@ def _rule(
         if dense.dtype == torch.bool:
             mask = Mask.from_tensor(dense)
         else:
+            # transformers writes the lowest number where a row may not look: as a number, a row of
+            # nothing else would look everywhere
+            dense = dense.masked_fill(dense <= torch.finfo(dense.dtype).min, -torch.inf)
             bias = dense if bias is None else bias + dense
     elif _is_causal(module, given) and n > 1:
         mask, start = causal_mask(), m - n

@@ -50,6 +50,11 @@ class LazyMask:
     key_start: int
     keys: int
 
+    @property
+    def ndim(self) -> int:
+        """Batch, heads, queries, keys: what transformers asks of a mask it is given ready made."""
+        return 4
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -71,7 +76,7 @@ def lazy_mask(
     mask_function: MaskFunction,
     q_offset: int | Tensor = 0,
     kv_offset: int = 0,
-    attention_mask: Tensor | None = None,
+    attention_mask: Tensor | LazyMask | None = None,
     **unused: Any,
 ) -> LazyMask:
     """The mask function registered with transformers.
@@ -82,16 +87,20 @@ def lazy_mask(
         mask_function: transformers' own description of the mask.
         q_offset: absolute position of the first query.
         kv_offset: absolute position of the first key.
-        attention_mask: (batch, positions so far), True where a token is real.
+        attention_mask: (batch, positions so far), True where a token is real; or a lazy mask that
+            was made before (generation with a static cache does), which is the answer.
         unused: what only dense masks need.
 
     Returns:
         The lazy mask, which transformers passes to every layer untouched.
     """
     del q_length, unused
-    mask = translated(mask_function)
+    if isinstance(attention_mask, LazyMask):
+        return attention_mask
+    end = int(kv_offset) + int(kv_length)
+    mask = translated(mask_function, end=end)
     if attention_mask is not None:
-        real = _fitted(attention_mask.bool(), int(kv_offset) + int(kv_length))
+        real = _fitted(attention_mask.bool(), end)
         # all real is no padding: the plain triangle then keeps its own kernel, and the bits of sdpa
         if not bool(real.all()):
             mask = mask & padding_mask(real)
@@ -104,11 +113,13 @@ def _fitted(real: Tensor, length: int) -> Tensor:
     return torch.nn.functional.pad(real, (0, missing)) if missing > 0 else real[:, :length]
 
 
-def translated(function: MaskFunction) -> Mask:
+def translated(function: MaskFunction, *, end: int | None = None) -> Mask:
     """One of transformers' mask functions as a mask.
 
     Args:
         function: a function of (batch, head, query, key), by absolute position.
+        end: the first position that no key and no query reaches: a window that is wider is none,
+            and the plain triangle then keeps its own kernel. None is not known.
 
     Returns:
         The same mask: by arithmetic where its maker is known, else asked entry by entry.
@@ -119,7 +130,7 @@ def translated(function: MaskFunction) -> Mask:
         return full_mask()
     make = _MAKERS.get(getattr(function, "__qualname__", ""))
     known = make is not None and getattr(function, "__module__", "") == masking_utils.__name__
-    mask = make(_closed_over(function)) if make is not None and known else None
+    mask = make(_closed_over(function), end) if make is not None and known else None
     # transformers itself asks such a function for one head only
     return Mask.from_mask_mod(function, heads=1) if mask is None else mask
 
@@ -129,12 +140,12 @@ def _closed_over(function: MaskFunction) -> Mapping[str, Any]:
     return dict(zip(function.__code__.co_freevars, (c.cell_contents for c in cells), strict=True))
 
 
-def _all_of(held: Mapping[str, Any]) -> Mask:
+def _all_of(held: Mapping[str, Any], end: int | None) -> Mask:
     parts: tuple[MaskFunction, ...] = held["mask_functions"]
     packed = any(_made_by(part, "packed_sequence_mask_function") for part in parts)
     mask: Mask = full_mask()
     for part in parts:
-        mask = mask & translated(_by_own_position(part) if packed else part)
+        mask = mask & translated(_by_own_position(part) if packed else part, end=end)
     return mask
 
 
@@ -158,11 +169,11 @@ def _compares_distances(function: MaskFunction) -> bool:
     return function in plain or any(_made_by(function, maker) for maker in windows)
 
 
-def _any_of(held: Mapping[str, Any]) -> Mask:
+def _any_of(held: Mapping[str, Any], end: int | None) -> Mask:
     first, *others = held["mask_functions"]
-    mask = translated(first)
+    mask = translated(first, end=end)
     for part in others:
-        mask = mask | translated(part)
+        mask = mask | translated(part, end=end)
     return mask
 
 
@@ -171,26 +182,33 @@ def _made_by(function: MaskFunction, maker: str) -> bool:
     return own and getattr(function, "__qualname__", "").startswith(f"{maker}.")
 
 
-def _window(held: Mapping[str, Any]) -> Mask:
+def _window(held: Mapping[str, Any], end: int | None) -> Mask:
     """Nothing older than the window; what comes later is left to the mask it stands beside."""
     width: int = held["sliding_window"]
+    if end is not None and width >= end:
+        return full_mask()
     later = ~causal_mask()
     return sliding_window_mask(width) | later if width > 0 else later
 
 
-_MAKERS: dict[str, Callable[[Mapping[str, Any]], Mask]] = {
+def _window_both_ways(held: Mapping[str, Any], end: int | None) -> Mask:
+    width: int = held["sliding_window"] + 1
+    return full_mask() if end is not None and width >= end else sliding_window_mask(width)
+
+
+_MAKERS: dict[str, Callable[[Mapping[str, Any], int | None], Mask]] = {
     "and_masks.<locals>.and_mask": _all_of,
     "or_masks.<locals>.or_mask": _any_of,
     "sliding_window_overlay.<locals>.inner_mask": _window,
-    "sliding_window_bidirectional_overlay.<locals>.inner_mask": lambda held: sliding_window_mask(
-        held["sliding_window"] + 1
-    ),
-    "chunked_overlay.<locals>.inner_mask": lambda held: chunked_mask(
+    "sliding_window_bidirectional_overlay.<locals>.inner_mask": _window_both_ways,
+    "chunked_overlay.<locals>.inner_mask": lambda held, _: chunked_mask(
         held["chunk_size"], start=held["left_padding"]
     ),
-    "packed_sequence_mask_function.<locals>.inner_mask": lambda held: document_mask(
+    "packed_sequence_mask_function.<locals>.inner_mask": lambda held, _: document_mask(
         held["packed_sequence_mask"]
     ),
-    "blockwise_overlay.<locals>.inner_mask": lambda held: document_mask(held["block_sequence_ids"]),
-    "padding_mask_function.<locals>.inner_mask": lambda held: padding_mask(held["padding_mask"]),
+    "blockwise_overlay.<locals>.inner_mask": lambda held, _: document_mask(
+        held["block_sequence_ids"]
+    ),
+    "padding_mask_function.<locals>.inner_mask": lambda held, _: padding_mask(held["padding_mask"]),
 }
