@@ -179,7 +179,7 @@ def test_under_autocast_what_passes_is_what_is_used(qkv):
     assert (scores.logsumexp(-1) - seen["logsumexp"]).abs().max() < 5e-5 * scores[0].abs()[
         scores[0].isfinite()
     ].max().clamp(min=1)
-    assert result.weights.to_dense().sum(-1) == pytest.approx(torch.ones(2, 4, 5), abs=1e-5)
+    assert result.weights.to_dense().sum(-1) == pytest.approx(torch.ones(2, 4, 5), abs=1e-4)
 
 
 def test_gradients_pass_a_reading_tap(qkv):

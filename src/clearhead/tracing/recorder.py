@@ -45,12 +45,14 @@ class Recorded:
 
     Attributes:
         site: the layer.
-        bound: its rule, for the queries and keys of this sequence alone.
+        bound: its rule, for the kept queries and the keys of this sequence alone.
+        of_all: its rule for all tokens of this sequence, whichever queries were kept.
         tensors: what was kept, by name of the quantity, without a batch axis.
     """
 
     site: Site
     bound: BoundRule
+    of_all: BoundRule
     tensors: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
 
 
@@ -131,8 +133,11 @@ class Recorder(Tap):
                 d_model = 0 if arrived is None else arrived.shape[-1]
                 arena.reserve(self.layer_count * self._bytes(kept, d_model))
             stored = {name: arena.store(tensor) for name, tensor in kept.items()}
-            narrow = bound.narrowed(part.batch, rows=rows, columns=part.tokens)
-            self.recorded[index][site] = Recorded(site, narrow, stored)
+            of_all = bound.narrowed(part.batch, rows=part.tokens, columns=part.tokens)
+            narrow = of_all
+            if part.queries is not None:
+                narrow = bound.narrowed(part.batch, rows=rows, columns=part.tokens)
+            self.recorded[index][site] = Recorded(site, narrow, of_all, stored)
 
     def _keep(self, site: Site, quantity: str, value: Tensor) -> None:
         for index, part in enumerate(self.parts):

@@ -211,27 +211,18 @@ class Trace:
 
 
 def _is_causal(layer: LayerTrace, tokens: int) -> bool:
-    rule = layer.recorded.bound
-    positions = layer.queries
+    rule = layer.recorded.of_all
     if rule.mask is None or isinstance(rule.mask, Full):
         return False
-    for rows in row_blocks(len(positions)):
-        first, last = (int(bound) for bound in torch.aminmax(positions[rows.start : rows.stop]))
-        beyond = range(last + 1, tokens)
+    for rows in row_blocks(tokens):
+        beyond = range(rows.stop, tokens)
         if len(beyond) and rule.verdict(rows, beyond) is not Verdict.NONE:
             return False
-        near = range(first + 1, last + 1)
-        if len(near) and _looks_ahead(layer, rows, near):
+        tile = rule.visible(rows, rows, device=torch.device("cpu"))
+        assert tile is not None
+        if bool(tile.cpu().triu(1).any()):
             return False
     return True
-
-
-def _looks_ahead(layer: LayerTrace, rows: range, columns: range) -> bool:
-    tile = layer.recorded.bound.visible(rows, columns, device=torch.device("cpu"))
-    assert tile is not None
-    own = layer.queries[rows.start : rows.stop].cpu()
-    later = torch.arange(columns.start, columns.stop) > own[:, None]
-    return bool((tile.cpu() & later).any())
 
 
 def _runs(numbers: Sequence[int]) -> str:

@@ -1,0 +1,28 @@
+"""A small model that reads text, and the ids that the tests look at."""
+
+import pytest
+import torch
+
+from clearhead.tokens.tokenizer import TextTokenizer
+from tests.tokens.tiny import byte_level
+from tests.tracing.families import DECODERS, made
+
+TEMPLATE = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
+
+
+@pytest.fixture
+def ids(generator) -> torch.Tensor:
+    """One row of eleven tokens."""
+    return torch.randint(3, 99, (1, 11), generator=generator)
+
+
+@pytest.fixture
+def text_model(seeded_weights):
+    """A small Llama with a token for every byte, that begins every text with <s> and chats."""
+    model = made(DECODERS["llama"], vocab_size=300)
+    model.clearhead_tokenizer = TextTokenizer(
+        TextTokenizer.wrap(byte_level(begins=True))._backend,
+        template=TEMPLATE,
+        special_tokens={"bos_token": "<s>"},
+    )
+    return model
