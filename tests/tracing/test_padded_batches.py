@@ -1,0 +1,143 @@
+"""Padding: a trace of a padded row is the trace of its sequence, whatever the padding is."""
+
+import copy
+
+import pytest
+import torch
+
+from clearhead.tracing.recorder import KEEPABLE
+from clearhead.tracing.trace import trace
+from clearhead.transformer.model import Transformer
+from tests.tracing.closeness import assert_as_near
+from tests.tracing.families import DECODERS, ENCODERS, TRACED, made, with_attention
+from tests.tracing.padding import padded, positions
+
+FAMILIES = {**DECODERS, **ENCODERS, **{name: TRACED[name] for name in ("gemma2", "gpt_oss")}}
+SIDES = ("left", "right")
+QUANTITIES = ("query", "key", "value", "logsumexp", "context", "output")
+
+
+@pytest.fixture(params=[*FAMILIES, "ours"])
+def model(request, seeded_weights, tmp_path):
+    if request.param != "ours":
+        return made(FAMILIES[request.param])
+    made(DECODERS["llama"]).save_pretrained(tmp_path)
+    return Transformer.from_folder(tmp_path)
+
+
+def in_float64(model):
+    twin = copy.deepcopy(model).double()
+    if getattr(twin, "_can_set_experts_implementation", bool)():
+        twin.set_experts_implementation("eager")  # the other one knows no float64
+    return twin
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_traces_of_a_padded_batch_are_those_of_its_sequences(side, model, generator):
+    ids, real = padded(generator, side=side)
+    exact = in_float64(model)
+    batch = trace(model, ids, attention_mask=real)
+    for row, found in enumerate(batch):
+        own = ids[row, real[row].bool()]
+        alone, truth = trace(model, own), trace(exact, own)
+        assert found.token_ids == alone.token_ids == tuple(own.tolist())
+        assert found.causal == alone.causal
+        assert found.nbytes == alone.nbytes
+        assert_as_near(found.next_logits, alone.next_logits, truth.next_logits)
+        for layer, single, true in zip(found, alone, truth, strict=True):
+            for name in QUANTITIES:
+                assert_as_near(*(getattr(x, name) for x in (layer, single, true)))
+            assert_as_near(*(x.weights.to_dense() for x in (layer, single, true)))
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_what_the_padding_is_does_not_matter_bit_for_bit(side, model, generator):
+    ids, real = padded(generator, side=side)
+    other = torch.where(real.bool(), ids, torch.randint(3, 99, ids.shape, generator=generator))
+    given = {"attention_mask": real, "keep": KEEPABLE}
+    for one, two in zip(trace(model, ids, **given), trace(model, other, **given), strict=True):
+        assert torch.equal(one.next_logits, two.next_logits)
+        for ours, again in zip(one, two, strict=True):
+            for name in (*QUANTITIES, "attention_input"):
+                assert torch.equal(getattr(ours, name), getattr(again, name)), name
+            assert torch.equal(ours.weights.to_dense(), again.weights.to_dense())
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float32])
+def test_a_mask_may_have_any_dtype(dtype, tiny_llama, generator):
+    ids, real = padded(generator, side="left")
+    expected = trace(tiny_llama, ids, attention_mask=real)
+    for one, two in zip(
+        trace(tiny_llama, ids, attention_mask=real.to(dtype)), expected, strict=True
+    ):
+        assert torch.equal(one[2].query, two[2].query)
+
+
+def test_one_row_with_a_mask_is_a_list_of_one(model, generator):
+    ids, real = padded(generator, side="left")
+    (found,) = trace(model, ids[1:2], attention_mask=real[1:2])
+    alone = trace(model, ids[1, 3:])
+    assert found.token_ids == alone.token_ids
+    assert (found[1].weights.to_dense() - alone[1].weights.to_dense()).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_queries_are_counted_among_the_real_tokens(side, model, generator):
+    ids, real = padded(generator, side=side)
+    given = {"attention_mask": real, "queries": slice(-2, None)}
+    for found, whole in zip(
+        trace(model, ids, **given), trace(model, ids, attention_mask=real), strict=True
+    ):
+        count = len(whole)
+        assert found.queries.tolist() == [count - 2, count - 1]
+        assert found.sources().target == count - 1
+        for ours, every in zip(found, whole, strict=True):
+            assert torch.equal(ours.query, every.query[:, -2:])
+            rows = every.weights.to_dense()[:, -2:]
+            assert (ours.weights.to_dense() - rows).abs().max() < 5e-6
+
+
+HOLES = torch.tensor([[1, 1, 0, 0, 1, 1, 0, 1, 1, 1, 1], [0, 1, 1, 1, 0, 1, 1, 1, 1, 0, 0]])
+
+
+def test_holes_in_the_middle_are_padding_too(model, generator):
+    ids = torch.randint(3, 99, HOLES.shape, generator=generator)
+    exact = in_float64(model)
+    batch = trace(model, ids, attention_mask=HOLES)
+    # a window counts places of the row, holes included: such layers are held to eager below
+    windowed = getattr(model.config, "sliding_window", None) is not None
+    for row, found in enumerate(batch):
+        own = ids[row, HOLES[row].bool()]
+        assert found.token_ids == tuple(own.tolist())
+        if windowed:
+            continue
+        alone, truth = trace(model, own), trace(exact, own)
+        assert_as_near(found.next_logits, alone.next_logits, truth.next_logits)
+        for layer, single, true in zip(found, alone, truth, strict=True):
+            assert_as_near(*(x.weights.to_dense() for x in (layer, single, true)))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rows_with_holes_are_those_of_eager_at_the_real_places(family, seeded_weights, generator):
+    model = made(FAMILIES[family])
+    ids = torch.randint(3, 99, HOLES.shape, generator=generator)
+    places = positions(HOLES) + (2 if family == "roberta" else 0)
+    eager = with_attention(model, "eager")
+    given = {"attention_mask": HOLES, "position_ids": places, "output_attentions": True}
+    peer = eager(ids, **given).attentions
+    for row, found in enumerate(trace(model, ids, attention_mask=HOLES)):
+        kept = HOLES[row].bool()
+        for layer, theirs in zip(found, peer, strict=True):
+            expected = theirs[row][:, kept][..., kept]
+            assert (layer.weights.to_dense() - expected).abs().max() < 1e-4
+
+
+def test_padding_may_reach_past_the_context(tiny_llama, tiny_gpt2, generator):
+    ids = torch.randint(3, 99, (1, 80), generator=generator)
+    real = torch.zeros(1, 80).bool()
+    real[:, 30:50] = True
+    for model in (tiny_llama, tiny_gpt2):
+        (found,) = trace(model, ids, attention_mask=real)
+        alone = trace(model, ids[:, 30:50])
+        assert (found.next_logits - alone.next_logits).abs().max() < 1e-4
