@@ -63,6 +63,8 @@ KINDS = [*(kind for kind in MASKS if kind != "none"), "bias", "soft-cap", "sinks
 
 def _broken(dtype: torch.dtype) -> list[float]:
     """No numbers, and numbers so large that a product with them is none."""
+    if dtype != torch.float32:
+        return [torch.nan, torch.finfo(dtype).max]
     return [*NO_NUMBERS, torch.finfo(dtype).max, torch.finfo(dtype).min]
 
 

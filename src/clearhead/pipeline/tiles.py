@@ -181,13 +181,19 @@ def attend_rows(
         values = take(value, columns, axis=2).to(scores.dtype)
         if len(columns) == 0:
             return mix(scores, values, scores > 0), scores.sum(-1) - torch.inf
-        top = scores.detach().amax(-1)
-        parts = weight_tile(scores, top)  # A but for its sum: a rounded L would cost it a digit
-        total = parts.sum(-1)
-        empty = total == 0
-        total = total.masked_fill(empty, 1.0)
-        logsumexp = torch.where(empty, -torch.inf, top + total.log())
+        # A but for its sum: dividing by the sum is a digit better than exp(S − L)
+        parts, total, logsumexp = _summed(scores)
         return mix(parts, values, ~torch.isneginf(scores)) / total.unsqueeze(-1), logsumexp
+
+
+def _summed(scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """exp(S − max S), its sums (1 where a row sees nothing) and L; their gradients are finite."""
+    top = scores.detach().amax(-1)
+    parts = weight_tile(scores, top)
+    total = parts.sum(-1)
+    empty = total == 0
+    total = total.masked_fill(empty, 1.0)
+    return parts, total, torch.where(empty, -torch.inf, top + total.log())
 
 
 def attend_tiles(
@@ -241,7 +247,7 @@ def logsumexp_tiles(
     """
 
     def block(q: Tensor, k: Tensor, rows: range) -> Tensor:
-        return score_tile(q, k, rule, rows=rows, columns=range(rule.keys)).logsumexp(-1)
+        return _summed(score_tile(q, k, rule, rows=rows, columns=range(rule.keys)))[2]
 
     recompute = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad)
     levels: list[Tensor] = []
