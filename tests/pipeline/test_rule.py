@@ -82,9 +82,9 @@ def test_a_chosen_part_has_the_scores_of_that_part(call, generator, mask):
     assert_double(scores(again, call.query[1:, 1:2], key[1:, 1:2]), whole[1:, 1:2])
     rows = torch.randperm(N, generator=generator)[:4]
     columns = torch.randperm(N, generator=generator)[:5]
-    for r, c in ((rows, columns), (rows, None), (None, columns), (None, None)):
-        narrow = bound.narrowed(1, rows=r, columns=c)
-        r, c = (torch.arange(N) if part is None else part for part in (r, c))  # noqa: PLW2901
+    for pair in ((rows, columns), (rows, None), (None, columns), (None, None)):
+        narrow = bound.narrowed(1, rows=pair[0], columns=pair[1])
+        r, c = (torch.arange(N) if part is None else part for part in pair)
         found = scores(narrow, call.query[1:, :, r], key[1:, :, c])
         assert_double(found, whole[1:, :, r][..., c])
 
