@@ -14,7 +14,7 @@ from rich.text import Text
 
 SENTENCE = "The animal did not cross the street because it was tired."
 ASKED = ["look", SENTENCE, "--token", "it"]
-WIDTH = 84
+WIDTH = 90
 
 FORMAT = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>

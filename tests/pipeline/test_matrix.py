@@ -65,10 +65,7 @@ def test_a_product_is_that_of_the_dense_matrix(both, generator):
     assert weights.matvec(unseen)[..., -1, :].isnan().all()
 
 
-def test_vectors_may_be_shared_by_all_heads(both, generator, request):
-    if request.config.getoption("--shape-checks"):
-        reason = "matvec's signature gives vectors the leading axes of its result"
-        request.applymarker(pytest.mark.xfail(reason=reason))
+def test_vectors_may_be_shared_by_all_heads(both, generator):
     shared = torch.randn(N, 3, generator=generator, dtype=torch.float64)
     assert_double(both[0].weights.matvec(shared), both[1].weights @ shared)
 

@@ -141,7 +141,6 @@ def test_statistics_carry_no_gradient(generator):
         assert not found.requires_grad
 
 
-@pytest.mark.xfail(strict=True, reason="TopKeysObserver.result() takes exp of an L with a graph")
 def test_top_keys_carry_no_gradient(generator):
     call = draw(generator, n=N).leaves()
     assert not attention(*call.tensors).weights.top_keys(2).weights.requires_grad

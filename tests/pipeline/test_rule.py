@@ -104,7 +104,6 @@ def test_one_batch_row_keeps_where_its_queries_start(call):
         )
 
 
-@pytest.mark.xfail(strict=True, reason="visible() chooses again from a tile of chosen starts")
 def test_several_batch_rows_keep_where_their_queries_start(call):
     bound = ScoreRule(mask=causal_mask(), query_start=torch.tensor([0, 1])).bind(
         call.query, call.key

@@ -211,7 +211,7 @@ def _observe(
         raise InputError(
             f"observe must name some of {', '.join(OBSERVABLES)}; got {', '.join(unknown)}"
         )
-    level, keys = weights.logsumexp, weights.bound.keys
+    level, keys = weights.levels(), weights.bound.keys
     make: dict[str, Callable[[], Observer[Observed]]] = {
         "received": lambda: ReceivedObserver(level, keys),
         "entropy": lambda: EntropyObserver(level),

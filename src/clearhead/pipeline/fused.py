@@ -7,6 +7,7 @@ see, so nothing n×m is made, and a window costs its width.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -14,9 +15,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from clearhead.masks import Verdict
-from clearhead.pipeline.kernels import block_rule, gives_logsumexp, kernel, kernel_without_logsumexp
-from clearhead.pipeline.mending import mended
+from clearhead.pipeline.kernels import gives_logsumexp, kernel, kernel_without_logsumexp
+from clearhead.pipeline.mending import block_rule, mended
 from clearhead.pipeline.rule import BoundRule
+from clearhead.pipeline.tiles import attend_tiles, wide
 from clearhead.pipeline.visibility import column_span, row_blocks
 
 __all__ = ["fused", "why_not_fused"]
@@ -61,6 +63,9 @@ def fused(
 
     Source: Dao 2023, "FlashAttention-2", section 3.1, for C and L in one pass.
     """
+    if _compiling() and not gives_logsumexp(query.device):
+        # a graph cannot look for broken keys, and L comes from tiles there anyway
+        return attend_tiles(query, key, value, rule=rule)
     width = value.shape[-1]
     query, key, value = _one_width(query, key, value)
     pairs = [_serve(block, query, key, value, rule) for block in _plan(rule)]
@@ -117,10 +122,13 @@ def _serve(
     if block.kind == "empty":
         nothing = key[..., :0].sum() + value[..., :0].sum()
         return query * 0 + nothing, query[..., :0].sum(-1) - torch.inf
-    bias = _additive(block, query, rule) if block.kind == "biased" else None
+    make = partial(_additive, block, rule, dtype=wide(query.dtype), device=query.device)
+    learned = rule.bias is not None and rule.bias.requires_grad
     causal = block.kind == "causal"
     if gives_logsumexp(query.device):
-        return kernel(query, key, value, bias=bias, causal=causal, scale=rule.scale)
+        tile = None if block.kind != "biased" else make() if learned else make
+        return kernel(query, key, value, bias=tile, causal=causal, scale=rule.scale)
+    bias = make() if block.kind == "biased" else None
 
     def run(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         return kernel_without_logsumexp(q, k, v, bias=bias, causal=causal, scale=rule.scale)
@@ -129,19 +137,20 @@ def _serve(
     return mended(query, key, value, run=run, rule=told)
 
 
-def _additive(block: _Block, query: Tensor, rule: BoundRule) -> Tensor:
+def _additive(
+    block: _Block, rule: BoundRule, *, dtype: torch.dtype, device: torch.device
+) -> Tensor:
     """The additive tile of one block: the bias, and −inf where the mask says no."""
     rows = (
         block.rows
         if rule.bias is not None or rule.mask is None or rule.mask.positional
         else range(1)
     )
-    dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
     bias = rule.bias_tile(rows, block.columns)
-    visible = rule.visible(rows, block.columns, device=query.device)
+    visible = rule.visible(rows, block.columns, device=device)
     if visible is None:
         assert bias is not None
         return bias.to(dtype)
     if bias is None:
-        return torch.zeros((), dtype=dtype, device=query.device).masked_fill(~visible, -torch.inf)
+        return torch.zeros((), dtype=dtype, device=device).masked_fill(~visible, -torch.inf)
     return bias.to(dtype).masked_fill(~visible, -torch.inf)

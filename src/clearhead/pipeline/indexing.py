@@ -113,10 +113,10 @@ def positions(index: AxisIndex, size: int, *, axis: str) -> Positions:
             return index
         index = list(index)
     array = np.atleast_1d(_array(index))
-    if array.size == 0:
-        return range(0)
     if array.dtype == np.bool_ and array.shape == (size,):
         array = array.nonzero()[0]
+    if array.size == 0:
+        return range(0)
     if array.dtype.kind not in "iu" or array.ndim != 1:
         raise InputError(
             f"{axis} must be a slice, a range or integers in one axis, "

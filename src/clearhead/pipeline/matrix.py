@@ -10,7 +10,7 @@ choosing rows or columns gives numbers.
     weights[0, 3, :, 10]            one exact column
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
@@ -22,6 +22,7 @@ from torch import Tensor
 
 from clearhead.errors import InputError, ShapeError
 from clearhead.pipeline.indexing import AxisIndex, MatrixIndex, Selection, positions, select
+from clearhead.pipeline.levels import exact_levels
 from clearhead.pipeline.observe import (
     EntropyObserver,
     Observer,
@@ -188,7 +189,7 @@ class AttentionMatrix(ScoreMatrix):
 
     _tensors: ClassVar[dict[str, bool]] = {"query": False, "key": True, "logsumexp": False}
 
-    def matvec(self, vectors: Float[Tensor, "*lead m e"]) -> Float[Tensor, "*lead n e"]:
+    def matvec(self, vectors: Float[Tensor, "*shared m e"]) -> Float[Tensor, "*lead n e"]:
         """The product A · X, by blocks of rows.
 
         ``(A X)[i] = Σⱼ A[i, j] · xⱼ``; a key that a row may not see does not matter, NaN included.
@@ -219,7 +220,7 @@ class AttentionMatrix(ScoreMatrix):
         for rows in row_blocks(self.bound.queries, width=batch * heads * self.bound.keys):
             span = column_span(self.bound, rows)
             scores = super()._block(rows, span)
-            weights = weight_tile(scores, take(self.logsumexp, rows, axis=2))
+            weights = weight_tile(scores, self.levels(rows))
             parts.append(mix(weights, take(spread, span, axis=2), ~torch.isneginf(scores)))
         product = (
             torch.cat(parts, dim=2)
@@ -230,11 +231,11 @@ class AttentionMatrix(ScoreMatrix):
 
     def received(self) -> Float[Tensor, "*lead m"]:
         """How much attention each key received: ``Σᵢ A[i, j]``. One pass over the tiles."""
-        return self._watch(ReceivedObserver(self.logsumexp, self.bound.keys))
+        return self._watch(lambda level: ReceivedObserver(level, self.bound.keys))
 
     def entropy(self) -> Float[Tensor, "*lead n"]:
         """Entropy of each row in nats, ``−Σⱼ A[i, j] log A[i, j]``. One pass over the tiles."""
-        return self._watch(EntropyObserver(self.logsumexp))
+        return self._watch(EntropyObserver)
 
     def top_keys(self, k: int = 8) -> TopKeys:
         """The k strongest keys of each row, strongest first. One pass over the tiles.
@@ -245,7 +246,7 @@ class AttentionMatrix(ScoreMatrix):
         Returns:
             Their weights and indices; index −1 where a row sees fewer.
         """
-        return self._watch(TopKeysObserver(self.logsumexp, min(k, self.bound.keys)))
+        return self._watch(lambda level: TopKeysObserver(level, min(k, self.bound.keys)))
 
     def pooled(
         self, size: int = 256, *, reduce: Literal["max", "sum", "mean"] = "max"
@@ -260,11 +261,18 @@ class AttentionMatrix(ScoreMatrix):
             The map and the edges of its bins.
         """
         return self._watch(
-            PooledObserver(self.logsumexp, self.bound.keys, size=size, reduce=reduce)
+            lambda level: PooledObserver(level, self.bound.keys, size=size, reduce=reduce)
         )
 
-    def _watch(self, observer: Observer[_Made]) -> _Made:
-        observe(self.query, self.key, self.logsumexp, rule=self.bound, observers=(observer,))
+    def levels(self, rows: Positions | None = None) -> Float[Tensor, "batch heads r"]:
+        """L of some rows, or of all, by which ``exp(S − L)`` is exact in half precision too."""
+        chosen = range(self.bound.queries) if rows is None else rows
+        return exact_levels(self.query, self.key, self.logsumexp, rule=self.bound, rows=chosen)
+
+    def _watch(self, make: Callable[[Tensor], Observer[_Made]]) -> _Made:
+        level = self.levels()
+        observer = make(level)
+        observe(self.query, self.key, level, rule=self.bound, observers=(observer,))
         return shown(observer.result(), self._lead)
 
     @property
@@ -272,5 +280,4 @@ class AttentionMatrix(ScoreMatrix):
         return self.shape[:-2]
 
     def _block(self, rows: Positions, columns: Positions) -> Tensor:
-        level = take(self.logsumexp, rows, axis=2)
-        return weight_tile(super()._block(rows, columns), level)
+        return weight_tile(super()._block(rows, columns), self.levels(rows))

@@ -11,11 +11,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from clearhead.masks import causal_mask
 from clearhead.pipeline.rule import BoundRule
 from clearhead.pipeline.tiles import attend_rows
 from clearhead.pipeline.visibility import BLOCK, column_span, row_blocks
 
-__all__ = ["all_finite", "mended", "touched_rows", "wild_keys"]
+__all__ = ["all_finite", "block_rule", "mended", "touched_rows", "wild_keys"]
 
 Run = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
@@ -63,6 +64,14 @@ def mended(
             )
         parts.append(part)
     return torch.cat([c for c, _ in parts], dim=2), torch.cat([level for _, level in parts], dim=2)
+
+
+def block_rule(
+    query: Tensor, key: Tensor, *, bias: Tensor | None, causal: bool, scale: float
+) -> BoundRule:
+    """What one block's kernel was told, as a rule: tiles and mending know what each row sees."""
+    mask = causal_mask() if causal else None
+    return BoundRule(scale, None, bias, mask, None, query.shape[2], key.shape[2], 0, 0)
 
 
 def all_finite(context: Tensor, logsumexp: Tensor) -> bool:

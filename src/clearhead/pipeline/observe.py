@@ -150,7 +150,7 @@ class TopKeysObserver:
         if k < 0:
             raise InputError(f"k must be at least 0, got {k}")
         shape = (*logsumexp.shape, k)
-        self.level = logsumexp
+        self.level = logsumexp.detach()
         self.scores = logsumexp.new_full(shape, -torch.inf)
         self.keys = torch.full(shape, -1, dtype=torch.int64, device=logsumexp.device)
 

@@ -219,19 +219,17 @@ class BoundRule:
         """
         chosen = self.choose(batch=torch.tensor([batch]))
         batch = batch if self.batch_index is None else int(self.batch_index[batch])
-        if rows is None and columns is None and not isinstance(chosen.query_start, Tensor):
+        start = self.query_start
+        if isinstance(start, Tensor):
+            start = numbers(start.reshape(-1))[batch if start.numel() > 1 else 0]
+        if rows is None and columns is None and start is self.query_start:
             mask = None if self.mask is None else self.mask.select(batch=batch)
             return replace(chosen, mask=mask, batch_index=None)
         rows = torch.arange(self.queries) if rows is None else rows
         columns = torch.arange(self.keys) if columns is None else columns
         mask = self.mask
         if mask is not None:
-            places = chosen.row_positions(rows)
-            mask = mask.select(
-                batch=batch,
-                rows=as_tensor(places, rows.device).flatten(),
-                columns=columns + self.key_start,
-            )
+            mask = mask.select(batch=batch, rows=rows + start, columns=columns + self.key_start)
         return replace(
             chosen,
             bias=chosen.bias_tile(rows, columns),
@@ -246,13 +244,10 @@ class BoundRule:
     def choose(
         self, *, batch: Int[Tensor, "b"] | None = None, heads: Int[Tensor, "h"] | None = None
     ) -> "BoundRule":
-        """The rule for some batch rows and heads only."""
-        bias, sinks, start = self.bias, self.sinks, self.query_start
-        if batch is not None:
-            if isinstance(start, Tensor) and start.numel() > 1:
-                start = start[batch]
-            if bias is not None and bias.shape[0] > 1:
-                bias = bias[batch]
+        """The rule for some batch rows and heads only; the mask is narrowed tile by tile."""
+        bias, sinks = self.bias, self.sinks
+        if batch is not None and bias is not None and bias.shape[0] > 1:
+            bias = bias[batch]
         if heads is not None:
             bias = bias[:, heads] if bias is not None and bias.shape[1] > 1 else bias
             sinks = sinks[heads] if sinks is not None else None
@@ -260,7 +255,6 @@ class BoundRule:
             self,
             bias=bias,
             sinks=sinks,
-            query_start=start,
             batch_index=_chain(self.batch_index, batch),
             head_index=_chain(self.head_index, heads),
         )

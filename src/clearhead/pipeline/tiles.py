@@ -24,6 +24,7 @@ __all__ = [
     "attend_tiles",
     "logsumexp_tiles",
     "mix",
+    "row_logsumexp",
     "score_tile",
     "wide",
     "weight_tile",
@@ -247,7 +248,7 @@ def logsumexp_tiles(
     """
 
     def block(q: Tensor, k: Tensor, rows: range) -> Tensor:
-        return _summed(score_tile(q, k, rule, rows=rows, columns=range(rule.keys)))[2]
+        return row_logsumexp(q, k, rule, rows=rows, columns=range(rule.keys))
 
     recompute = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad)
     levels: list[Tensor] = []
@@ -257,6 +258,15 @@ def logsumexp_tiles(
         else:
             levels.append(block(query, key, rows))
     return torch.cat(levels, dim=2)
+
+
+def row_logsumexp(
+    query: Tensor, key: Tensor, rule: BoundRule, *, rows: Positions, columns: range
+) -> Float[Tensor, "batch heads r"]:
+    """L of some rows from the columns they see (without sinks); −inf where they see nothing."""
+    if len(columns) == 0:
+        return take(query, rows, axis=2).to(wide(query.dtype))[..., :0].sum(-1) - torch.inf
+    return _summed(score_tile(query, key, rule, rows=rows, columns=columns))[2]
 
 
 def _computed_again(block: Callable[..., _Made], *given: Tensor | range) -> _Made:

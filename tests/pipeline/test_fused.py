@@ -1,0 +1,71 @@
+"""A call is cut into blocks that a kernel can serve, and nothing else about it changes."""
+
+import pytest
+import torch
+
+from clearhead.masks import causal_mask, padding_mask, sliding_window_mask
+from clearhead.pipeline import fused
+from clearhead.pipeline.attention import attention
+from clearhead.pipeline.fused import why_not_fused
+from clearhead.pipeline.rule import ScoreRule
+from tests.accuracy import assert_double
+from tests.laws.calls import MASKS, draw
+
+
+def _blocks(rule: ScoreRule, n: int, m: int | None = None) -> list[tuple[str, int, int]]:
+    m = n if m is None else m
+    bound = rule.bind(torch.zeros(1, 1, n, 4), torch.zeros(1, 1, m, 4))
+    return [(block.kind, len(block.rows), len(block.columns)) for block in fused._plan(bound)]
+
+
+def test_no_mask_is_one_plain_block() -> None:
+    assert _blocks(ScoreRule(), 600) == [("plain", 600, 600)]
+
+
+def test_causal_is_the_kernel_s_own_triangle() -> None:
+    assert _blocks(ScoreRule(mask=causal_mask()), 600) == [("causal", 600, 600)]
+
+
+def test_a_window_costs_its_width() -> None:
+    found = _blocks(ScoreRule(mask=causal_mask() & sliding_window_mask(200)), 2048)
+    assert [rows for _, rows, _ in found] == [256] * 8
+    assert max(columns for _, _, columns in found) <= 512
+
+
+def test_padding_alone_is_one_bias_row_for_all() -> None:
+    keep = torch.arange(600) < 500
+    assert _blocks(ScoreRule(mask=padding_mask(keep)), 600) == [("biased", 600, 600)]
+
+
+def test_one_query_at_the_end_needs_no_mask() -> None:
+    rule = ScoreRule(mask=causal_mask(), query_start=599)
+    assert _blocks(rule, 1, 600) == [("plain", 1, 600)]
+
+
+def test_rows_that_see_nothing_cost_nothing() -> None:
+    assert _blocks(ScoreRule(mask=causal_mask() & ~causal_mask()), 300) == [
+        ("empty", 256, 0),
+        ("empty", 44, 0),
+    ]
+
+
+@pytest.mark.parametrize("kind", MASKS)
+@pytest.mark.parametrize("d_v", [3, 8, 13])
+def test_blocks_together_are_the_whole(kind: str, d_v: int, generator: torch.Generator) -> None:
+    call = draw(generator, n=520, d_v=d_v, dtype=torch.float64)
+    mask = MASKS[kind](520)
+    ours = attention(*call.tensors, mask=mask, impl="fused")
+    truth = attention(*call.tensors, mask=mask, impl="reference")
+    assert_double(ours.context, truth.context)
+    assert_double(ours.logsumexp, truth.logsumexp)
+
+
+def test_only_a_soft_cap_keeps_the_kernel_away() -> None:
+    query = key = torch.zeros(1, 1, 2, 4)
+    bias, sinks = torch.zeros(2, 2), torch.zeros(1)
+    rule = ScoreRule(scale=0.3, bias=bias, mask=causal_mask(), sinks=sinks)
+    assert why_not_fused(rule.bind(query, key)) is None
+    capped = ScoreRule(softcap=5.0).bind(query, key)
+    assert why_not_fused(capped) == (
+        "no kernel applies a soft-cap; impl='tiles' does, in linear memory"
+    )
