@@ -1,6 +1,6 @@
 """Rows, maps and windows of A, and attention itself beside PyTorch's, in one process.
 
-    python bench/attention.py
+python bench/attention.py
 """
 
 import torch
@@ -18,15 +18,19 @@ def inputs(n: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 
 def beside_sdpa() -> None:
     for n in (512, 2048, 4096):
-        q, k, v = inputs(n)
-        mine, theirs, ratio = alternating(
-            lambda: ch.attention(q, k, v, mask=ch.causal_mask()).context,
-            lambda: sdpa(q, k, v, is_causal=True, enable_gqa=True),
-        )
-        print(
-            f"  causal, n = {n}: clearhead {mine * 1e3:.1f} ms, SDPA {theirs * 1e3:.1f} ms, "
-            f"ours / theirs {ratio:.2f}"
-        )
+        beside_sdpa_at(n)
+
+
+def beside_sdpa_at(n: int) -> None:
+    q, k, v = inputs(n)
+    mine, theirs, ratio = alternating(
+        lambda: ch.attention(q, k, v, mask=ch.causal_mask()).context,
+        lambda: sdpa(q, k, v, is_causal=True, enable_gqa=True),
+    )
+    print(
+        f"  causal, n = {n}: clearhead {mine * 1e3:.1f} ms, SDPA {theirs * 1e3:.1f} ms, "
+        f"ours / theirs {ratio:.2f}"
+    )
 
 
 def window() -> None:
@@ -56,9 +60,7 @@ def reads() -> None:
 
 
 def maps() -> None:
-    layers = [
-        ch.attention(*inputs(512), mask=ch.causal_mask()).weights for _ in range(30)
-    ]
+    layers = [ch.attention(*inputs(512), mask=ch.causal_mask()).weights for _ in range(30)]
     seconds = median_seconds(lambda: [weights.pooled(64) for weights in layers], runs=3)
     print(f"  270 maps (30 layers × 9 heads) at 512 tokens: {seconds:.2f} s (bar 2)")
 

@@ -1,7 +1,7 @@
 """How the benches time: alternating runs, medians, and a calibration product before and after.
 
-A timing counts only if the same matrix product took the same time, to 10%, before and after it: else the
-machine was doing something else, and the bench says so.
+A timing counts only if the same matrix product took the same time, to 10%, before and after it:
+else the machine was doing something else, and the bench says so.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A whole model traced, beside the untraced run and beside eager attention with its weights returned.
+"""A model traced, beside the untraced run and beside eager attention with its weights returned.
 
     python bench/trace.py [tokens ...]
 

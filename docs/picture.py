@@ -1,6 +1,6 @@
-"""Make the README's picture: what ``clearhead look`` prints, as an SVG that asks nothing of a network.
+"""Make the README's picture: what ``clearhead look`` prints, as an SVG that needs no network.
 
-    python docs/picture.py [docs/look.svg]
+python docs/picture.py [docs/look.svg]
 """
 
 import os
@@ -16,7 +16,7 @@ SENTENCE = "The animal did not cross the street because it was tired."
 ASKED = ["look", SENTENCE, "--token", "it"]
 WIDTH = 90
 
-FORMAT = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
+FORMAT = """<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
 .{unique_id}-matrix {{ font-family: "DejaVu Sans Mono", Menlo, Consolas, monospace;
   font-size: {char_height}px; line-height: {line_height}px; }}

@@ -85,6 +85,8 @@ def run(arguments: Sequence[str]) -> int:
         return _INTERRUPTED
     except ClearheadError as error:
         return _refused(str(error), _BAD_INPUT)
+    except OSError as error:  # a file, a folder or a disk that is not as it should be
+        return _refused(f"{error.strerror or error}: {error.filename or 'output'}", _BAD_INPUT)
     except Exception as error:  # noqa: BLE001  a person gets one line, whatever went wrong
         return _failed(error)
 

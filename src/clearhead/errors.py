@@ -1,15 +1,15 @@
 """Every error clearhead raises on purpose, as one tree.
 
     ClearheadError
-    ├── InputError (also a ValueError)      an argument is wrong: which, what was expected, what was got
+    ├── InputError (also a ValueError)      an argument is wrong: what was expected, what was got
     │   ├── ShapeError                      shapes or dtypes of one call do not fit together
     │   ├── OutOfRangeError (an IndexError)  an index lies outside its axis
     │   ├── MaskError                       a mask cannot answer for these positions or sizes
     │   └── TokenError                      text, ids or a token that is empty, missing or too long
     ├── UnsupportedError                    a named implementation cannot serve this call, and why
-    ├── NotKeptError (also a LookupError)   a trace was not asked to keep this; names the argument that does
+    ├── NotKeptError (also a LookupError)   a trace was not asked to keep this; says what keeps it
     ├── TraceError                          a model, or some of its layers, cannot be traced
-    └── CheckpointError                     weights cannot be used: missing, unexpected or damaged tensors
+    └── CheckpointError                     weights cannot be used: missing, unexpected, damaged
         ├── UnknownModelError               no such model; lists what can be given
         └── DownloadError                   a download failed or did not match its recorded sha256
 

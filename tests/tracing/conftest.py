@@ -1,24 +1,33 @@
 """A small model that reads text, and the ids that the tests look at."""
 
-import pytest
-import torch
+from typing import TYPE_CHECKING
 
-from clearhead.tokens.tokenizer import TextTokenizer
-from tests.tokens.tiny import byte_level
-from tests.tracing.families import DECODERS, made
+import pytest
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+# clearhead is imported where it is needed: this file is read before shape checks are set up
 
 TEMPLATE = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
 
 
 @pytest.fixture
-def ids(generator) -> torch.Tensor:
+def ids(generator) -> "torch.Tensor":
     """One row of eleven tokens."""
+    import torch
+
     return torch.randint(3, 99, (1, 11), generator=generator)
 
 
 @pytest.fixture
-def text_model(seeded_weights):
+def text_model(seeded_weights) -> "PreTrainedModel":
     """A small Llama with a token for every byte, that begins every text with <s> and chats."""
+    from clearhead.tokens.tokenizer import TextTokenizer
+    from tests.tokens.tiny import byte_level
+    from tests.tracing.families import DECODERS, made
+
     model = made(DECODERS["llama"], vocab_size=300)
     model.clearhead_tokenizer = TextTokenizer(
         TextTokenizer.wrap(byte_level(begins=True))._backend,

@@ -2,8 +2,7 @@
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch import nn
 
 import clearhead as ch
 from clearhead.errors import UnsupportedError
@@ -12,6 +11,7 @@ from clearhead.tracing.huggingface_attention import Watch, attention_function, w
 from clearhead.tracing.huggingface_masks import LazyMask
 from tests.tracing.closeness import assert_as_near
 from tests.tracing.families import DECODERS, ENCODERS, TRACED, made, with_attention
+from tests.tracing.largest import Largest
 from tests.tracing.padding import padded, positions
 from tests.tracing.taps import Reading
 
@@ -92,21 +92,6 @@ def test_documents_packed_in_a_row_do_not_see_each_other(tiny_llama, tiny_mistra
         assert torch.equal(again[:, 5:], packed[:, 5:])
 
 
-class Largest(TorchDispatchMode):
-    """Watches how many numbers the largest tensor has."""
-
-    def __init__(self):
-        super().__init__()
-        self.numel = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        found = out if isinstance(out, list | tuple) else [out]
-        sizes = [x.untyped_storage().nbytes() for x in found if isinstance(x, Tensor)]
-        self.numel = max([self.numel, *sizes])
-        return out
-
-
 @torch.no_grad()
 @pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "gpt_oss", "llama4", "bert"])
 @pytest.mark.parametrize("side", [None, "left"])
@@ -121,7 +106,7 @@ def test_nothing_of_n_by_m_is_made(family, side, seeded_weights):
     with Largest() as largest:
         model(ids, attention_mask=real)
     # one byte an entry would be n²; blocks of 256 rows over all four heads are the most
-    assert largest.numel <= 4 * 4 * 256 * n < 4 * n * n
+    assert largest.nbytes <= 4 * 4 * 256 * n < 4 * n * n
 
 
 # --------------------------------------------------------------------------------- the call itself

@@ -1,6 +1,6 @@
 """Real models: SmolLM2 row by row, from either engine, and MiniLM, which looks both ways."""
 
-import copy
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -61,23 +61,33 @@ def test_every_row_is_a_softmax_of_its_own_query_and_key(found):
         assert (weights - exact_weights(layer)).abs().max() <= 5e-6
 
 
-@torch.no_grad()
+@contextmanager
+def using(model, name):
+    """The same model with another implementation of attention, for a while: it is the session's."""
+    ch.register_attention()
+    assert model.config._attn_implementation == "sdpa"
+    model.set_attn_implementation(name)
+    try:
+        with torch.no_grad():
+            yield model
+    finally:
+        model.set_attn_implementation("sdpa")
+
+
 def test_every_row_is_that_of_eager_attention(found, ids, smollm2_hf):
-    eager = copy.deepcopy(smollm2_hf)
-    eager.set_attn_implementation("eager")
-    peer = eager(ids, output_attentions=True)
+    with using(smollm2_hf, "eager") as eager:
+        peer = eager(ids, output_attentions=True, logits_to_keep=1)
     for layer, theirs in zip(found, peer.attentions, strict=True):
         assert (layer.weights.to_dense() - theirs[0]).abs().max() <= 5e-5
 
 
-@torch.no_grad()
 def test_logits_are_those_of_sdpa_bit_for_bit(found, ids, smollm2_hf):
-    assert smollm2_hf.config._attn_implementation == "sdpa"
-    assert torch.equal(smollm2_hf(ids, logits_to_keep=1).logits[0, 0], found.next_logits)
-    ch.register_attention()
-    ours = copy.deepcopy(smollm2_hf)
-    ours.set_attn_implementation("clearhead")
-    assert torch.equal(ours(ids).logits, smollm2_hf(ids).logits)
+    with torch.no_grad():
+        plain = smollm2_hf(ids).logits
+        last = smollm2_hf(ids, logits_to_keep=1).logits[0, 0]
+    assert torch.equal(last, found.next_logits)
+    with using(smollm2_hf, "clearhead") as ours:
+        assert torch.equal(ours(ids).logits, plain)
 
 
 def test_our_own_engine_gives_the_same_trace_bit_for_bit(found, ids, smollm2):

@@ -241,14 +241,19 @@ def test_a_text_longer_than_the_context_is_refused_with_both_numbers(text_model)
     ("given", "error", "text"),
     [
         (
-            {"attention_mask": torch.ones(1, 4)},
+            {"attention_mask": torch.ones(1, 4).long()},
             InputError,
             "attention_mask must have the shape of the ids, (1, 3), got (1, 4)",
         ),
         (
-            {"attention_mask": torch.zeros(1, 3)},
+            {"attention_mask": torch.zeros(1, 3).bool()},
             TokenError,
             "rows [0] of the batch hold no real token",
+        ),
+        (
+            {"attention_mask": torch.zeros(1, 3)},
+            InputError,
+            "attention_mask must be bool or integers, 1 where a token is real, got torch.float32",
         ),
         (
             {"keep": ("context", "scores", "weights")},
@@ -287,7 +292,7 @@ def test_what_does_not_fit_the_ids_is_said(given, error, text, text_model):
 
 def test_texts_take_no_mask(text_model):
     with pytest.raises(InputError) as caught:
-        trace(text_model, ["he", "he"], attention_mask=torch.ones(2, 2))
+        trace(text_model, ["he", "he"], attention_mask=torch.ones(2, 2).bool())
     assert str(caught.value) == "attention_mask belongs to token ids: texts are not padded here"
 
 

@@ -6,6 +6,7 @@ import torch
 from clearhead.errors import NotKeptError, TokenError
 from clearhead.tracing.trace import trace
 from tests.tracing.families import ENCODERS, TRACED, made
+from tests.tracing.largest import Largest
 
 
 def test_a_trace_is_its_layers_and_is_as_long_as_its_tokens(tiny_llama, ids):
@@ -35,6 +36,26 @@ def test_a_trace_grows_with_the_tokens_and_not_with_their_square(tiny_llama, gen
         trace(tiny_llama, torch.randint(3, 99, (1, n), generator=generator)).nbytes for n in (8, 64)
     ]
     assert sizes[1] == 8 * sizes[0]
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "bert", "gemma2"])
+@pytest.mark.parametrize("side", [None, "left"])
+def test_nothing_of_n_by_m_is_made_by_a_trace_or_by_what_it_is_asked(family, side, seeded_weights):
+    n = 1536
+    model = made(TRACED[family], max_position_embeddings=n)
+    ids, real = torch.full((1, n), 7), torch.ones(1, n).long()
+    if side:
+        real[:, :100] = 0
+    with Largest() as largest:
+        (found,) = trace(model, ids, attention_mask=real)
+        assert found.causal == (family != "bert")
+        found.next_tokens()
+        for by in ("contribution", "attention"):
+            found.sources(by=by)
+        for layer in found:
+            layer.output, layer.weights[3, 700], layer.weights.entropy(), layer.scores[0, :, 5]
+    # one byte an entry would be n² for each head; blocks of 256 rows of float32 are the most
+    assert largest.nbytes <= 4 * 4 * 256 * n < 4 * n * n
 
 
 @pytest.mark.parametrize("family", TRACED)

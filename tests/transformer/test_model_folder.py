@@ -52,6 +52,14 @@ def test_an_architecture_that_is_not_told(architectures: Any, tmp_path: Path) ->
     assert read_folder(tmp_path).architecture is None
 
 
+def test_more_layers_than_tensors_are_refused_before_they_are_built(tmp_path: Path) -> None:
+    weights(folder(tmp_path, num_hidden_layers=1_000_000_000) / "model.safetensors")
+    assert refused(tmp_path) == (
+        f"{tmp_path / 'config.json'} says num_hidden_layers is 1,000,000,000, and the weights are "
+        "1 tensors: that cannot be"
+    )
+
+
 def indexed(path: Path, names: Any) -> Path:
     folder(path)
     (path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": names}))

@@ -1,6 +1,7 @@
 """``attention``: softmax attention whose every step can be read."""
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
 from jaxtyping import Float, Int
@@ -78,6 +79,9 @@ def attention(
     Source: Vaswani et al. 2017, "Attention Is All You Need", equation 1; L as in Dao et al. 2022,
     "FlashAttention", section 3.1. The paper's output is our *context*; our *output* is after W_O.
     """
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if not isinstance(cast("object", tensor), Tensor):
+            raise InputError(f"{name} must be a tensor, got {type(tensor).__name__}")
     rule = _one_rule(rule, ScoreRule(scale, softcap, bias, mask, sinks, query_start))
     query, key, value = autocast(query, key, value)
     return _result(query, key, value, rule=rule, observe=observe, impl=impl)

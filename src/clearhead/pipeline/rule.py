@@ -16,6 +16,7 @@ from torch import Tensor
 from clearhead.errors import ShapeError, gathered
 from clearhead.masks import Causal, Mask, Verdict
 from clearhead.masks.places import numbers
+from clearhead.pipeline.rule_faults import four_axes, rule_faults
 
 __all__ = ["BoundRule", "Positions", "ScoreRule", "as_tensor", "take"]
 
@@ -66,7 +67,7 @@ class ScoreRule:
         """
         batch, heads, queries, d_k = query.shape
         keys = key.shape[2]
-        faults = self._faults((batch, heads, queries, keys))
+        faults = rule_faults(self, (batch, heads, queries, keys))
         if faults:
             raise ShapeError(gathered("the score rule does not fit the call", faults))
         start = self.query_start
@@ -85,7 +86,7 @@ class ScoreRule:
         return BoundRule(
             scale=self.scale if self.scale is not None else 1.0 / math.sqrt(max(d_k, 1)),
             softcap=self.softcap,
-            bias=None if self.bias is None else self.bias.reshape(_four(self.bias.shape)),
+            bias=None if self.bias is None else self.bias.reshape(four_axes(self.bias.shape)),
             mask=mask,
             sinks=self.sinks,
             queries=queries,
@@ -93,30 +94,6 @@ class ScoreRule:
             query_start=self.key_start if start is None else start,
             key_start=self.key_start,
         )
-
-    def _faults(self, full: tuple[int, int, int, int]) -> list[str]:
-        faults: list[str] = []
-        if self.softcap is not None and not 0 < self.softcap < math.inf:
-            faults.append(f"softcap must be finite and above 0, got {self.softcap}; None is no cap")
-        if self.scale is not None and not math.isfinite(self.scale):
-            faults.append(f"scale must be finite, got {self.scale}")
-        if self.bias is not None and not _broadcasts(self.bias.shape, full):
-            got = tuple(self.bias.shape)
-            faults.append(f"bias must broadcast to (batch, heads, n, m) = {full}, got {got}")
-        if self.bias is not None and not self.bias.is_floating_point():
-            faults.append(f"bias must be floating point, got {self.bias.dtype}; True is for mask=")
-        if self.sinks is not None and tuple(self.sinks.shape) != (full[1],):
-            got = tuple(self.sinks.shape)
-            faults.append(f"sinks must have one logit a head, shape ({full[1]},), got {got}")
-        start = self.query_start
-        if isinstance(start, Tensor) and (
-            start.is_floating_point() or tuple(start.shape) not in ((), (full[0],))
-        ):
-            faults.append(
-                f"query_start must be an integer or integers ({full[0]},), one a batch row, "
-                f"got {start.dtype} of shape {tuple(start.shape)}"
-            )
-        return faults
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,12 +260,3 @@ def take(tensor: Tensor, where: Positions, *, axis: int) -> Tensor:
     if isinstance(where, range) and where.step == 1:
         return tensor.narrow(axis, where.start, len(where))
     return tensor.index_select(axis, as_tensor(where, tensor.device))
-
-
-def _four(shape: torch.Size) -> tuple[int, ...]:
-    return (1,) * (4 - len(shape)) + tuple(shape)
-
-
-def _broadcasts(shape: torch.Size, full: tuple[int, ...]) -> bool:
-    fits = zip(_four(shape), full, strict=False)
-    return len(shape) <= len(full) and all(have in (1, want) for have, want in fits)

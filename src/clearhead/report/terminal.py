@@ -19,7 +19,7 @@ __all__ = ["OutputError", "Terminal", "rendered", "status", "write_diagnosis", "
 
 Colours = Literal["standard", "256", "truecolor"]
 
-_NARROWEST = 20
+_NARROWEST, _WIDEST = 20, 500
 
 # Where an encoding lacks our signs (an ASCII or cp1252 stream), these say the same.
 _PLAIN_SIGNS = str.maketrans(
@@ -56,7 +56,7 @@ class Terminal:
         Width follows ``COLUMNS``, then the terminal, then 80. Colours need a terminal that has them
         and no ``NO_COLOR``.
         """
-        width = max(_NARROWEST, shutil.get_terminal_size((80, 24)).columns)
+        width = min(max(_NARROWEST, shutil.get_terminal_size((80, 24)).columns), _WIDEST)
         if stream is None:
             return cls(width)
         probe = Console(file=stream)

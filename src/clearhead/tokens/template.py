@@ -51,9 +51,9 @@ def _environment() -> ImmutableSandboxedEnvironment:
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, _Generation]
     )
-    environment.filters["tojson"] = _to_json
-    names = cast("dict[str, Any]", environment.globals)  # typed by what stands there at first
-    names |= {"raise_exception": _refuse, "strftime_now": _now}
+    loose = cast("Any", environment)  # jinja2 types these by what stands in them at first
+    loose.filters["tojson"] = _to_json
+    loose.globals |= {"raise_exception": _refuse, "strftime_now": _now}
     return environment
 
 

@@ -30,7 +30,7 @@ def trace(
     model: nn.Module,
     inputs: Inputs,
     *,
-    attention_mask: Bool[Tensor, "batch n"] | Int[Tensor, "batch n"] | None = None,
+    attention_mask: Bool[Tensor, "*batch n"] | Int[Tensor, "*batch n"] | None = None,
     layers: Collection[int] | slice | None = None,
     queries: slice | Collection[int] | None = None,
     keep: Collection[str] = (),
@@ -223,7 +223,13 @@ def _all_are(kind: type, inputs: object) -> bool:
 def _real(ids: Tensor, attention_mask: Tensor | None) -> Bool[Tensor, "batch n"] | None:
     if attention_mask is None:
         return None
-    real = torch.as_tensor(attention_mask).bool().cpu()
+    mask = torch.as_tensor(attention_mask)
+    if mask.is_floating_point():
+        # in a mask that is added to scores, 0 is a real token
+        raise InputError(
+            f"attention_mask must be bool or integers, 1 where a token is real, got {mask.dtype}"
+        )
+    real = mask.bool().cpu()
     # one sequence may come without a batch axis, and its mask then does too
     real = real[None] if real.ndim == 1 else real
     if real.shape != ids.shape:

@@ -70,10 +70,11 @@ def read_folder(path: Path) -> ModelFolder:
     """
     config = _read_object(path / "config.json")
     files = _weight_files(path)
-    kinds = {kind for file in files for kind in _kinds(file)}
+    kinds = [kind for file in files for kind in _kinds(file)]
+    _check_layers(path, config, tensors=len(kinds))
     origin = _read_object(path / SEAL).get("origin") if (path / SEAL).is_file() else None
     # Whole numbers among the tensors are tables of places, not weights.
-    stored_as = tuple(sorted(_NAMES[kind] for kind in kinds if kind in _NAMES))
+    stored_as = tuple(sorted({_NAMES[kind] for kind in kinds if kind in _NAMES}))
     return ModelFolder(path, config, files, stored_as, None if origin is None else str(origin))
 
 
@@ -118,12 +119,23 @@ def _is_inside(name: str) -> bool:
     )
 
 
-def _kinds(file: Path) -> set[str]:
-    """The kinds of numbers in a safetensors file."""
+def _check_layers(path: Path, config: Mapping[str, Any], *, tensors: int) -> None:
+    """Refuse more layers than there are tensors, before a model of that many is built."""
+    for key in ("num_hidden_layers", "n_layer", "num_layers"):
+        layers = config.get(key)
+        if isinstance(layers, int) and layers > tensors:
+            raise CheckpointError(
+                f"{path / 'config.json'} says {key} is {layers:,}, and the weights are "
+                f"{tensors:,} tensors: that cannot be"
+            )
+
+
+def _kinds(file: Path) -> list[str]:
+    """The kind of numbers of each tensor in a safetensors file."""
     try:
         with cast("Any", safe_open)(file, framework="numpy") as opened:
             names = list(opened.keys())
-            return {opened.get_slice(name).get_dtype() for name in names}
+            return [opened.get_slice(name).get_dtype() for name in names]
     except (OSError, SafetensorError) as fault:
         raise CheckpointError(f"{file} cannot be read: {fault}") from fault
 

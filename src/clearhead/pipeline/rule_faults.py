@@ -1,0 +1,79 @@
+"""What can be wrong with a score rule, all of it at once."""
+
+import math
+from numbers import Real
+from typing import TYPE_CHECKING, SupportsIndex, cast
+
+import torch
+from torch import Tensor
+
+from clearhead.masks import Mask
+
+if TYPE_CHECKING:
+    from clearhead.pipeline.rule import ScoreRule
+
+__all__ = ["four_axes", "rule_faults"]
+
+
+def rule_faults(rule: "ScoreRule", full: tuple[int, int, int, int]) -> list[str]:
+    """Everything about a rule that does not fit a call, but for its mask.
+
+    Args:
+        rule: the rule.
+        full: (batch, heads, n, m) of the call.
+
+    Returns:
+        One line a fault; none where it fits. No value of a tensor is read.
+    """
+    faults = _kinds(rule)
+    if faults:
+        return faults
+    if rule.softcap is not None and not 0 < rule.softcap < math.inf:
+        faults.append(f"softcap must be finite and above 0, got {rule.softcap}; None is no cap")
+    if rule.scale is not None and not math.isfinite(rule.scale):
+        faults.append(f"scale must be finite, got {rule.scale}")
+    if rule.bias is not None and not _broadcasts(rule.bias.shape, full):
+        got = tuple(rule.bias.shape)
+        faults.append(f"bias must broadcast to (batch, heads, n, m) = {full}, got {got}")
+    if rule.bias is not None and not rule.bias.is_floating_point():
+        faults.append(f"bias must be floating point, got {rule.bias.dtype}; True is for mask=")
+    if rule.sinks is not None and tuple(rule.sinks.shape) != (full[1],):
+        got = tuple(rule.sinks.shape)
+        faults.append(f"sinks must have one logit a head, shape ({full[1]},), got {got}")
+    start = rule.query_start
+    if isinstance(start, Tensor) and (
+        start.is_floating_point() or tuple(start.shape) not in ((), (full[0],))
+    ):
+        faults.append(
+            f"query_start must be an integer or integers ({full[0]},), one a batch row, "
+            f"got {start.dtype} of shape {tuple(start.shape)}"
+        )
+    return faults
+
+
+def _kinds(rule: "ScoreRule") -> list[str]:
+    """Values that are not of the kind their place asks for."""
+    wanted: dict[str, tuple[object, str]] = {
+        "scale": (Real, "a number"),
+        "softcap": (Real, "a number"),
+        "bias": (Tensor, "a tensor"),
+        "sinks": (Tensor, "a tensor"),
+        "mask": (Mask, "a clearhead mask (Mask.from_tensor makes one, where True may look)"),
+        "query_start": ((SupportsIndex, Tensor), "an integer, or one a batch row"),
+    }
+    given = {name: getattr(rule, name) for name in wanted}
+    return [
+        f"{name} must be {wanted[name][1]}, got {type(value).__name__}"
+        for name, value in given.items()
+        if value is not None and not isinstance(value, cast("type", wanted[name][0]))
+    ]
+
+
+def four_axes(shape: torch.Size) -> tuple[int, ...]:
+    """A shape with axes of size 1 before it, four in all."""
+    return (1,) * (4 - len(shape)) + tuple(shape)
+
+
+def _broadcasts(shape: torch.Size, full: tuple[int, ...]) -> bool:
+    fits = zip(four_axes(shape), full, strict=False)
+    return len(shape) <= len(full) and all(have in (1, want) for have, want in fits)
