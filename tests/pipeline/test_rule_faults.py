@@ -8,6 +8,10 @@ from clearhead.pipeline.rule import ScoreRule
 from clearhead.pipeline.rule_faults import four_axes, rule_faults
 
 FULL = (2, 4, 5, 7)
+NO_START = (
+    "query_start must be an integer or integers (2,), one a batch row, "
+    "got torch.float32 of shape (2,)"
+)
 NO_MASK = (
     "mask must be a clearhead mask (Mask.from_tensor makes one, where True may look), got Tensor"
 )
@@ -38,8 +42,7 @@ def test_sizes_and_numbers_are_all_said() -> None:
         "scale must be finite, got nan",
         "bias must broadcast to (batch, heads, n, m) = (2, 4, 5, 7), got (3, 7)",
         "sinks must have one logit a head, shape (4,), got (5,)",
-        "query_start must be an integer or integers (2,), one a batch row, "
-        "got torch.float32 of shape (2,)",
+        NO_START,
     ]
 
 
