@@ -87,6 +87,8 @@ def all_finite(context: Tensor, logsumexp: Tensor) -> bool:
 def wild_keys(query: Tensor, key: Tensor, value: Tensor) -> Bool[Tensor, "batch kv_heads m"]:
     """Keys that could poison a row: not finite, or so large that q·k could overflow."""
     finite = torch.isfinite(key).all(-1) & torch.isfinite(value).all(-1)
+    if query.shape[-1] == 0:
+        return ~finite
     reach = torch.where(torch.isfinite(query), query, 0.0).abs().amax().double() * query.shape[-1]
     largest = torch.where(torch.isfinite(key), key, 0.0).abs().amax(-1).double()
     limit = torch.finfo(torch.float64 if key.dtype == torch.float64 else torch.float32).max
