@@ -105,7 +105,8 @@ def _flash_backward(
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     block = Served(query, key, value, bias, context, logsumexp, causal, scale)
-    wild = wild_keys(query, key, value)
+    # K meets Q on the way back, and V meets dC
+    wild = wild_keys(query, key, value) | wild_keys(d_context, value, value)
     if all_finite(context, logsumexp) and not bool(wild.any()):
         return _backward_with_level(block, d_context, d_logsumexp)
     # as in the forward: blank what could poison, let nothing back through the rows that see it
