@@ -1,6 +1,6 @@
 """A model traced, beside the untraced run and beside eager attention with its weights returned.
 
-    python bench/trace.py [tokens ...]
+    python -m bench.trace [tokens ...]
 
 Peaks are of a process of its own each; times of traced and untraced runs alternate in one process.
 """
