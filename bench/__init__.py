@@ -1,0 +1,1 @@
+"""Benches: ours and the peer in one run, with the ratio printed."""
