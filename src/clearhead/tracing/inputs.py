@@ -1,0 +1,116 @@
+"""What may be given to look at: text, chat messages, ids, padded ids; all of it as ids."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeGuard, cast
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from clearhead.errors import InputError, TokenError
+from clearhead.masks.places import numbers
+from clearhead.tokens.tokenizer import TextTokenizer
+
+__all__ = ["Inputs", "are_texts", "read_ids", "real_tokens"]
+
+_Numbers = Tensor | Sequence[int] | Sequence[Sequence[int]]
+_Messages = Sequence[Mapping[str, Any]]
+Inputs = str | _Numbers | _Messages | Sequence[str]
+
+
+def are_texts(inputs: Inputs) -> TypeGuard[Sequence[str]]:
+    """Whether several texts were given."""
+    return not isinstance(inputs, str) and _all_are(str, inputs)
+
+
+def read_ids(inputs: Inputs, words: TextTokenizer | None) -> Int[Tensor, "batch n"]:
+    """Make ids of a text, of chat messages or of numbers.
+
+    Args:
+        inputs: what a person gave; not a list of texts.
+        words: the tokenizer, or None where there is none.
+
+    Returns:
+        The ids; one row for a text or a chat.
+
+    Raises:
+        TokenError: there is nothing to read.
+        InputError: it is none of these, or text without a tokenizer.
+    """
+    given = _encoded(inputs, words) if isinstance(inputs, str) or _are_messages(inputs) else inputs
+    try:
+        ids = torch.as_tensor(given)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            "inputs must be text, chat messages, token ids or a list of texts, "
+            f"got {type(inputs).__name__}"
+        ) from error
+    if ids.numel() == 0:
+        raise TokenError("there are no tokens to look at")
+    if ids.ndim not in (1, 2) or ids.dtype.is_floating_point or ids.dtype == torch.bool:
+        raise InputError(
+            "token ids must be integers, (n,) or (batch, n), "
+            f"got {ids.dtype} of shape {tuple(ids.shape)}"
+        )
+    return ids.reshape(-1, ids.shape[-1]).long()
+
+
+def real_tokens(
+    ids: Int[Tensor, "batch n"], attention_mask: Tensor | None
+) -> Bool[Tensor, "batch n"] | None:
+    """Which tokens are real.
+
+    Args:
+        ids: the ids.
+        attention_mask: 1 where a token is real, of the shape of the ids; None is all.
+
+    Returns:
+        True where a token is real, on the CPU; None where no mask was given.
+
+    Raises:
+        InputError: a mask of another shape, or of numbers that may mean the opposite.
+        TokenError: a row holds no real token.
+    """
+    if attention_mask is None:
+        return None
+    mask = torch.as_tensor(attention_mask)
+    if mask.is_floating_point():
+        # in a mask that is added to scores, 0 is a real token
+        raise InputError(
+            f"attention_mask must be bool or integers, 1 where a token is real, got {mask.dtype}"
+        )
+    real = mask.bool().cpu()
+    # one sequence may come without a batch axis, and its mask then does too
+    real = real[None] if real.ndim == 1 else real
+    if real.shape != ids.shape:
+        raise InputError(
+            f"attention_mask must have the shape of the ids, {tuple(ids.shape)}, "
+            f"got {tuple(real.shape)}"
+        )
+    empty = numbers((~real.any(-1)).nonzero().flatten())
+    if empty:
+        raise TokenError(f"rows {empty} of the batch hold no real token")
+    return real
+
+
+def _encoded(said: str | _Messages, words: TextTokenizer | None) -> list[int]:
+    if words is None:
+        raise InputError(
+            "this model brings no tokenizer: give tokenizer=, or token ids in place of text"
+        )
+    if not isinstance(said, str):
+        return words.chat(list(said))
+    if not said.strip():
+        raise TokenError("the text is empty: there is nothing to look at")
+    return words.encode(said)
+
+
+def _are_messages(inputs: Inputs) -> TypeGuard[_Messages]:
+    return _all_are(Mapping, inputs)
+
+
+def _all_are(kind: type, inputs: object) -> bool:
+    if not isinstance(inputs, Sequence):
+        return False
+    entries = cast("Sequence[object]", inputs)
+    return len(entries) > 0 and all(isinstance(one, kind) for one in entries)
