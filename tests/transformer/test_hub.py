@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import huggingface_hub
@@ -31,11 +30,10 @@ except CheckpointError as fault:
         ({"HF_ENDPOINT": "http://127.0.0.1:9"}, ""),  # nobody listens there
     ],
 )
-def test_no_network_is_told_quickly_and_once(
+def test_no_network_is_told_once(
     setting: dict[str, str], how: str, tmp_path: Path
 ) -> None:
     own = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
-    started = time.monotonic()
     asked = subprocess.run(
         [sys.executable, "-c", _ASK],
         env=own | {"HF_HOME": str(tmp_path)} | setting,
@@ -48,7 +46,6 @@ def test_no_network_is_told_quickly_and_once(
         f"{how}; connect to it once, or give a model folder or a GGUF file\n"
     )
     assert asked.stderr == ""
-    assert time.monotonic() - started < 30  # no storm of retries; mostly the import
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, answer: object) -> list[dict[str, object]]:
