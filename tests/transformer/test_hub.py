@@ -30,9 +30,7 @@ except CheckpointError as fault:
         ({"HF_ENDPOINT": "http://127.0.0.1:9"}, ""),  # nobody listens there
     ],
 )
-def test_no_network_is_told_once(
-    setting: dict[str, str], how: str, tmp_path: Path
-) -> None:
+def test_no_network_is_told_once(setting: dict[str, str], how: str, tmp_path: Path) -> None:
     own = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     asked = subprocess.run(
         [sys.executable, "-c", _ASK],

@@ -36,14 +36,14 @@ def refused(content: bytes, tmp_path: Path) -> str:
     file = tmp_path / "x.gguf"
     file.write_bytes(content)
     tracemalloc.start()
-    started = time.monotonic()
+    started = time.process_time()
     try:
         with pytest.raises(CheckpointError) as caught:
             read_header(file)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 10  # bounded: what hostile counts ask for takes hours
     assert peak < 20 * len(content) + 200_000
     return str(caught.value).removeprefix(f"{file} cannot be read as GGUF: ")
 
