@@ -167,7 +167,8 @@ Falcon: FalconForCausalLM cannot be traced: its layers compute attention themsel
 transformers' attention interface
 Mamba: MambaForCausalLM cannot be traced: none of its modules is called attention
 ALBERT: encoder.albert_layer_groups.0.albert_layers.0.attention attends more than once in one run: \
-layers that share their weights cannot be told apart, so this model cannot be traced
+calls of one module (shared weights, attention in parts) are not told apart, so this model \
+cannot be traced
 Doge: DogeForCausalLM cannot be traced: its layers ask their attention mask for .dtype as if it \
 were a tensor, and clearhead forms none
 half of BART: BartForCausalLM cannot be traced whole: 2 of its 4 attention layers compute \

@@ -250,6 +250,6 @@ def test_a_layer_that_runs_twice_is_refused(tiny_llama):
     with pytest.raises(TraceError) as caught:
         trace(tiny_llama, IDS)
     assert str(caught.value) == (
-        "model.layers.1.self_attn attends more than once in one run: layers that share their "
-        "weights cannot be told apart, so this model cannot be traced"
+        "model.layers.1.self_attn attends more than once in one run: calls of one module (shared "
+        "weights, attention in parts) are not told apart, so this model cannot be traced"
     )

@@ -70,8 +70,8 @@ def test_a_layer_that_comes_twice_is_refused(generator):
     with pytest.raises(TraceError) as caught:
         recorded([SequencePart(0, None, None)], generator, sites=[SITES[0], SITES[0]])
     assert str(caught.value) == (
-        "layer 0 attends more than once in one run: layers that share their weights cannot be told "
-        "apart, so this model cannot be traced"
+        "layer 0 attends more than once in one run: calls of one module (shared weights, attention "
+        "in parts) are not told apart, so this model cannot be traced"
     )
 
 

@@ -109,8 +109,8 @@ class Recorder(Tap):
     def _see(self, site: Site) -> None:
         if site in self.seen:
             raise TraceError(
-                f"{site.name} attends more than once in one run: layers that share their weights "
-                "cannot be told apart, so this model cannot be traced"
+                f"{site.name} attends more than once in one run: calls of one module (shared "
+                "weights, attention in parts) are not told apart, so this model cannot be traced"
             )
         self.seen.add(site)
 
