@@ -61,23 +61,26 @@ def compute(
     Returns:
         C in the inputs' dtype, L in float32 (float64 for float64).
     """
+    dtype = query.dtype
+    if impl == "reference" or rule.sinks is not None:
+        # half precision is widened: a sink takes its share of C before C is rounded, once
+        query, key, value = (tensor.to(wide(dtype)) for tensor in (query, key, value))
     if impl == "reference":
         from clearhead.pipeline.reference import reference  # the oracle, met nowhere else
 
-        # half precision is widened, as it is everywhere S, L and A are made
-        full = wide(query.dtype)
         with torch.autocast(query.device.type, enabled=False):
-            steps = reference(query.to(full), key.to(full), value.to(full), rule=rule)
-        return steps.context.to(query.dtype), steps.logsumexp
+            steps = reference(query, key, value, rule=rule)
+        return steps.context.to(dtype), steps.logsumexp
     if 0 in (*query.shape[:3], key.shape[2]):
         # kernels end the process on these sizes; the sums of nothing keep the graph whole
         nothing = query[..., :0].sum() + key[..., :0].sum() + value[..., :0].sum()
         context = query.new_zeros((*query.shape[:3], value.shape[3])) + nothing
         level = context[..., :0].sum(-1) - torch.inf
-        return context, level.double() if query.dtype == torch.float64 else level.float()
+        return context.to(dtype), level.to(wide(dtype))
     run = fused if impl == "fused" else attend_tiles
     context, logsumexp = run(query, key, value, rule=rule)
-    return _closed(context, logsumexp, rule, empty_rows(rule, query.device))
+    context, logsumexp = _closed(context, logsumexp, rule, empty_rows(rule, query.device))
+    return context.to(dtype), logsumexp
 
 
 def _closed(
@@ -92,7 +95,7 @@ def _closed(
         logsumexp = logsumexp.contiguous()
         with_sink = torch.logaddexp(logsumexp, rule.sinks.to(logsumexp.dtype)[:, None])
         share = torch.sigmoid(logsumexp - rule.sinks.to(logsumexp.dtype)[:, None]).unsqueeze(-1)
-        context = (context.to(share.dtype) * share).to(context.dtype)
+        context = context * share
         logsumexp = with_sink
     if empty is not None:
         context = context.masked_fill(empty.unsqueeze(-1), 0.0)
