@@ -1,9 +1,12 @@
 """The oracle, held to PyTorch's own softmax and to what can be said without a formula."""
 
+from typing import Any
+
 import pytest
 import torch
 
 from clearhead.masks import Mask, causal_mask
+from clearhead.pipeline.attention import attention
 from clearhead.pipeline.reference import ReferenceSteps, reference
 from clearhead.pipeline.rule import ScoreRule
 from tests.accuracy import assert_double
@@ -62,3 +65,19 @@ def test_grouped_heads_read_the_key_of_their_group(generator: torch.Generator) -
     raw = _run(call, scale=1.0).raw_scores
     for head, group in enumerate((0, 0, 1, 1)):
         assert_double(raw[:, head], call.query[:, head] @ call.key[:, group].mT)
+
+
+@pytest.mark.parametrize("impl", ["fused", "tiles", "reference"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_keys_of_minus_infinity_are_seen_and_the_sink_still_counts(
+    dtype: torch.dtype, impl: Any
+) -> None:
+    query, value = torch.ones(1, 1, 2, 4, dtype=dtype), torch.ones(1, 1, 2, 4, dtype=dtype)
+    key = torch.full((1, 1, 2, 4), -torch.inf, dtype=dtype)
+    key[:, :, 1] = 1.0
+    sinks = torch.tensor([0.25], dtype=dtype)
+    result = attention(query, key, value, mask=causal_mask(), sinks=sinks, impl=impl)
+    assert result.logsumexp[0, 0, 0] == 0.25
+    assert not result.context[0, 0, 0].any()
+    assert not result.weights[0, 0, 0].any()
+    assert result.weights.levels()[0, 0, 0] == 0.25

@@ -1,5 +1,7 @@
 """What is traced and what is not, and our own Transformer at the tap."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -10,6 +12,7 @@ from clearhead.pipeline.tap import Site, attend
 from clearhead.tracing.models import OutputProjection, SelfTapped, traceable
 from clearhead.tracing.trace import trace
 from clearhead.transformer.model import Transformer
+from tests.accuracy import assert_double
 from tests.tap_contract import TapContract
 
 
@@ -76,8 +79,13 @@ def test_logits_are_those_after_each_rows_last_token(own, generator):
     last = torch.tensor([6, 6, 4])
     with torch.no_grad():
         got = traceable(own).logits(ids, attention_mask=real, last=last)
-        every = own(ids, attention_mask=real).logits
-    assert torch.equal(got, every[torch.arange(3), last])
+        # the very product the model makes of these positions: one of another shape has other bits
+        kept = own(ids, attention_mask=real, logits_to_keep=torch.tensor([4, 6])).logits
+        assert torch.equal(got, kept[torch.arange(3), torch.tensor([1, 1, 0])])
+        double = copy.deepcopy(own).double()
+        got = traceable(double).logits(ids, attention_mask=real, last=last)
+        every = double(ids, attention_mask=real).logits
+    assert_double(got, every[torch.arange(3), last])
 
 
 @pytest.mark.parametrize("model", [nn.Linear(2, 2), None, "smollm2", object()])

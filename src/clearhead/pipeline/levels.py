@@ -42,20 +42,23 @@ def exact_levels(
     if query.dtype == wide(query.dtype):
         return take(logsumexp, rows, axis=2)
     if not isinstance(rows, range):
-        return _levels(query, key, rule, rows)
+        return _levels(query, key, logsumexp, rule=rule, rows=rows)
     width = query.shape[0] * query.shape[1] * rule.keys
     runs = [
         range(rows.start + r.start, rows.start + r.stop) for r in row_blocks(len(rows), width=width)
     ]
     if not runs:
         return take(logsumexp, rows, axis=2)
-    return torch.cat([_levels(query, key, rule, run) for run in runs], dim=2)
+    return torch.cat([_levels(query, key, logsumexp, rule=rule, rows=run) for run in runs], dim=2)
 
 
-def _levels(query: Tensor, key: Tensor, rule: BoundRule, rows: Positions) -> Tensor:
+def _levels(
+    query: Tensor, key: Tensor, logsumexp: Tensor, *, rule: BoundRule, rows: Positions
+) -> Tensor:
     columns = column_span(rule, rows) if isinstance(rows, range) else range(rule.keys)
     level = row_logsumexp(query, key, rule, rows=rows, columns=columns)
     if rule.sinks is None:
         return level
     with_sink = torch.logaddexp(level, rule.sinks.to(level.dtype)[:, None])
-    return with_sink.masked_fill(torch.isneginf(level), -torch.inf)
+    # beside a sink, only a row that sees nothing was given −inf
+    return with_sink.masked_fill(torch.isneginf(take(logsumexp, rows, axis=2)), -torch.inf)

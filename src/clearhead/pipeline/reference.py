@@ -85,7 +85,7 @@ def reference(
     scores = torch.where(hidden, -torch.inf, scores)
 
     # 4. softmax, with one more logit a row where there is a sink
-    logsumexp = _logsumexp(scores, rule.sinks)
+    logsumexp = _logsumexp(scores, rule.sinks, empty=hidden.all(-1))
     level = torch.where(logsumexp == -torch.inf, 0.0, logsumexp)
     weights = torch.where(scores == -torch.inf, 0.0, torch.exp(scores - level[..., None]))
 
@@ -95,7 +95,10 @@ def reference(
 
 
 def _logsumexp(
-    scores: Float[Tensor, "batch heads n m"], sinks: Float[Tensor, "heads"] | None
+    scores: Float[Tensor, "batch heads n m"],
+    sinks: Float[Tensor, "heads"] | None,
+    *,
+    empty: Bool[Tensor, "batch heads n"],
 ) -> Float[Tensor, "batch heads n"]:
     rows = scores.shape[:3]
     logits = scores
@@ -107,7 +110,7 @@ def _logsumexp(
     top = logits.detach().amax(-1, keepdim=True)
     top = torch.where(top == -torch.inf, 0.0, top)
     logsumexp = (top + torch.exp(logits - top).sum(-1, keepdim=True).log()).squeeze(-1)
-    empty = (scores == -torch.inf).all(-1)
+    # by the mask's word: a row whose keys are −Inf sees them, and its sink still counts
     return torch.where(empty, -torch.inf, logsumexp)
 
 

@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -88,18 +88,30 @@ def whole_folder(target: Path) -> Generator[Path]:
     with _writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         for stale in target.parent.glob(f".{target.name}.part-*"):
-            shutil.rmtree(stale, ignore_errors=True)
-        part = target.with_name(f".{target.name}.part-{secrets.token_hex(4)}")
+            _remove(stale)
+        part, old = (
+            target.with_name(f".{target.name}.part-{secrets.token_hex(4)}") for _ in range(2)
+        )
         part.mkdir()
         try:
             yield part
             for file in (*part.rglob("*"), part):
                 _flush(file)
-            shutil.rmtree(target, ignore_errors=True)
+            # put aside at once, and removed bit by bit only where nobody looks for it
+            with suppress(FileNotFoundError):
+                target.rename(old)
             part.rename(target)
             _flush(target.parent)
         finally:
-            shutil.rmtree(part, ignore_errors=True)
+            _remove(part)
+            _remove(old)
+
+
+def _remove(path: Path) -> None:
+    """Remove a folder, or a file that stands where one belongs; nothing where there is none."""
+    if path.is_file():
+        path.unlink()
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def whole_file(target: Path, content: str) -> None:
