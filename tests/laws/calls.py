@@ -15,8 +15,9 @@ from clearhead.masks import (
     prefix_lm_mask,
     sliding_window_mask,
 )
+from clearhead.positions.bias import T5RelativeBias
 
-__all__ = ["MASKS", "Drawn", "draw", "laid_out", "with_entry"]
+__all__ = ["MASKS", "Drawn", "draw", "laid_out", "t5_bias", "with_entry"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +81,15 @@ def laid_out(tensor: Tensor, strides: str) -> Tensor:
     if strides == "expanded":
         return tensor[:1].expand(tensor.shape)
     return tensor.contiguous()
+
+
+def t5_bias(weight: Tensor, *, max_distance: int = 40, **options: bool) -> T5RelativeBias:
+    """T5's bias with a given table, which may be a leaf of its own or made from one."""
+    buckets, heads = weight.shape
+    bias = T5RelativeBias(heads, buckets=buckets, max_distance=max_distance, **options)
+    del bias.weight
+    bias.weight = weight
+    return bias
 
 
 def _left_padded(m: int) -> Mask:

@@ -16,6 +16,9 @@ from clearhead.masks import (
     prefix_lm_mask,
     sliding_window_mask,
 )
+from clearhead.positions.bias import AlibiBias
+from clearhead.positions.position_bias import PositionBias
+from tests.laws.calls import t5_bias
 
 __all__ = ["BIASES", "FEATURES", "MASK_KINDS", "Case", "covering_array", "pairs", "possible"]
 
@@ -28,7 +31,7 @@ FEATURES: dict[str, tuple[object, ...]] = {
         *("none", "causal", "window", "padding", "document"),
         *("prefix", "chunk", "tree", "tensor", "mask_mod"),
     ),
-    "bias": ("none", "(n, m)", "(heads, n, m)", "with -inf"),
+    "bias": ("none", "(n, m)", "(heads, n, m)", "with -inf", "ALiBi", "T5"),
     "softcap": (None, 3.0),
     "sinks": ("none", "one a head"),
     "kv_heads": (1, 2, 4),  # of four query heads
@@ -43,8 +46,12 @@ FEATURES: dict[str, tuple[object, ...]] = {
 
 
 def possible(case: Case) -> bool:
-    """Whether a call exists: masks have to know where queries stand, documents which are whose."""
-    if not {"mask", "n", "m", "query_start"} <= case.keys() or case["n"] == case["m"]:
+    """Whether a call exists: masks and position biases have to know where queries stand."""
+    if not {"n", "m", "query_start"} <= case.keys() or case["n"] == case["m"]:
+        return True
+    if case["query_start"] == "none" and case.get("bias") in {"ALiBi", "T5"}:
+        return False
+    if "mask" not in case:
         return True
     if case["query_start"] == "none":
         return case["mask"] in {"none", "padding", "tensor"}
@@ -154,9 +161,11 @@ def _with_holes(bias: Tensor, generator: torch.Generator) -> Tensor:
 
 
 #: Biases for four heads, n queries and m keys.
-BIASES: dict[str, Callable[[int, int, torch.Generator], Tensor | None]] = {
+BIASES: dict[str, Callable[[int, int, torch.Generator], Tensor | PositionBias | None]] = {
     "none": lambda _n, _m, _g: None,
     "(n, m)": lambda n, m, g: torch.randn(n, m, generator=g),
     "(heads, n, m)": lambda n, m, g: torch.randn(4, n, m, generator=g),
     "with -inf": lambda n, m, g: _with_holes(torch.randn(4, n, m, generator=g), g),
+    "ALiBi": lambda _n, _m, _g: AlibiBias(4),
+    "T5": lambda _n, _m, g: t5_bias(torch.randn(32, 4, generator=g)),
 }

@@ -9,6 +9,7 @@ from torch import Tensor
 from clearhead.masks import Mask
 from clearhead.pipeline.attention import attention
 from clearhead.pipeline.result import AttentionResult
+from clearhead.positions.position_bias import PositionBias
 from tests.accuracy import PlainAttention, Yardstick
 from tests.laws.calls import draw, laid_out
 from tests.laws.features import (
@@ -49,7 +50,7 @@ class _Call:
     tensors: tuple[Tensor, ...]
     mask: Mask | None
     start: int | Tensor | None
-    parts: dict[str, Tensor | float | None]
+    parts: dict[str, Tensor | PositionBias | float | None]
 
     @classmethod
     def of(cls, case: Case, generator: torch.Generator) -> "_Call":
@@ -66,7 +67,7 @@ class _Call:
             start=starts[case["query_start"]],
             parts={
                 "softcap": case["softcap"],
-                "bias": None if bias is None else bias.to(dtype),
+                "bias": bias.to(dtype) if isinstance(bias, Tensor) else bias,
                 "sinks": None if case["sinks"] == "none" else sinks,
             },
         )
@@ -87,7 +88,16 @@ class _Call:
         dense = PlainAttention(
             truth.scores.to_dense(), truth.weights.to_dense(), truth.context, truth.logsumexp
         )
-        return Yardstick(*self.tensors, truth=dense, allowed=allowed, **self.parts)
+        parts = {**self.parts, "bias": self._dense_bias()}
+        return Yardstick(*self.tensors, truth=dense, allowed=allowed, **parts)
+
+    def _dense_bias(self) -> Tensor | None:
+        bias = self.parts["bias"]
+        if not isinstance(bias, PositionBias):
+            return bias
+        n, m = self.tensors[0].shape[2], self.tensors[1].shape[2]
+        start = torch.as_tensor(0 if self.start is None else self.start)
+        return bias.tile(start.reshape(-1, 1) + torch.arange(n), range(m))
 
 
 @pytest.mark.parametrize("case", CASES, ids=_named)

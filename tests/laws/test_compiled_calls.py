@@ -7,8 +7,9 @@ from torch import Tensor
 from clearhead.masks import causal_mask, padding_mask
 from clearhead.pipeline import fused
 from clearhead.pipeline.attention import attention
-from tests.accuracy import Yardstick
-from tests.laws.calls import MASKS, Drawn, draw, with_entry
+from tests.accuracy import Yardstick, assert_double
+from clearhead.positions.bias import AlibiBias
+from tests.laws.calls import MASKS, Drawn, draw, t5_bias, with_entry
 
 pytestmark = pytest.mark.compiled
 
@@ -110,6 +111,49 @@ def test_one_graph_trains_what_is_learned(part: str, generator: torch.Generator)
     mine = gradients(_compiled(made), call.leaves())
     for a, b in zip(mine, gradients(made, call.leaves()), strict=True):
         torch.testing.assert_close(a, b)
+
+
+def _table(generator: torch.Generator, *, holes: bool = False) -> Tensor:
+    table = torch.randn(32, 4, dtype=torch.float64, generator=generator)
+    return table.masked_fill(table > 1, -torch.inf) if holes else table
+
+
+POSITION_BIASES = {
+    "ALiBi": lambda _generator: AlibiBias(4),
+    "T5": lambda generator: t5_bias(_table(generator)),
+    "T5 with -inf": lambda generator: t5_bias(_table(generator, holes=True)),
+}
+
+
+@pytest.mark.parametrize("softcap", [None, 2.0], ids=["kernel", "tiles"])
+@pytest.mark.parametrize(
+    ("kind", "mask"), [("ALiBi", "causal"), ("T5", "causal and padding"), ("T5 with -inf", "none")]
+)
+def test_one_graph_gives_the_same_bits_with_a_position_bias(
+    kind: str, mask: str, softcap: float | None, generator: torch.Generator
+) -> None:
+    call = draw(generator, n=N)
+    bias = POSITION_BIASES[kind](generator)
+    made = _both(bias=bias, mask=MASKS[mask](N), softcap=softcap)
+    for mine, eager in zip(_compiled(made)(*call.tensors), made(*call.tensors), strict=True):
+        assert torch.equal(mine, eager)
+
+
+@pytest.mark.parametrize("softcap", [None, 2.0], ids=["kernel", "tiles"])
+def test_one_graph_trains_the_table_of_a_position_bias(
+    softcap: float | None, generator: torch.Generator
+) -> None:
+    call, table = draw(generator, n=N, dtype=torch.float64), _table(generator)
+
+    def gradients(*, compiled: bool) -> tuple[Tensor, ...]:
+        leaves, leaf = call.leaves(), table.clone().requires_grad_()
+        made = _both(bias=t5_bias(leaf), mask=causal_mask(), softcap=softcap)
+        context, logsumexp = (_compiled(made) if compiled else made)(*leaves.tensors)
+        loss = context.sin().sum() + logsumexp.sin().sum()
+        return torch.autograd.grad(loss, (*leaves.tensors, leaf))
+
+    for mine, eager in zip(gradients(compiled=True), gradients(compiled=False), strict=True):
+        assert_double(mine, eager)
 
 
 @pytest.mark.parametrize("kind", ["causal", "padding"])

@@ -9,7 +9,8 @@ from clearhead.masks import Mask, causal_mask, document_mask, padding_mask, slid
 from clearhead.pipeline import fused
 from clearhead.pipeline.attention import attention
 from clearhead.pipeline.result import AttentionResult
-from tests.laws.calls import Drawn, draw
+from clearhead.positions.bias import AlibiBias
+from tests.laws.calls import Drawn, draw, t5_bias
 from tests.laws.features import Case, covering_array
 
 #: Five queries, six keys, two batch rows; the second has rows that see nothing, or sees nothing.
@@ -27,7 +28,7 @@ FEATURES: dict[str, tuple[object, ...]] = {
     "mask": tuple(MASKS),
     "path": PATHS,
     "softcap": (None, 2.0),
-    "bias": ("none", "learned", "learned, one row for all", "with -inf"),
+    "bias": ("none", "learned", "learned, one row for all", "with -inf", "ALiBi", "T5"),
     "sinks": ("none", "learned"),
     "kv_heads": (1, 2, 4),
     "d_v": (2, 3, 4),
@@ -48,8 +49,10 @@ def _path(path: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def _bias(kind: str, generator: torch.Generator) -> Tensor | None:
-    if kind == "none":
+    if kind in {"none", "ALiBi"}:
         return None
+    if kind == "T5":  # its table
+        return torch.randn(8, 4, dtype=torch.float64, generator=generator)
     rows = 1 if "one row" in kind else 5
     bias = torch.randn(4, rows, 6, dtype=torch.float64, generator=generator)
     if kind == "with -inf":
@@ -87,9 +90,13 @@ def test_gradients_are_those_of_finite_differences(
     # a difference quotient of −inf is no number: a bias that masks is given, not learned
     masking = case["bias"] == "with -inf"
     given = {"bias": learned.pop("bias").detach()} if masking else {}
+    if case["bias"] == "ALiBi":
+        given = {"bias": AlibiBias(4)}
 
     def quantities(query: Tensor, key: Tensor, value: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
         parts = dict(zip(learned, rest, strict=True)) | given
+        if case["bias"] == "T5":
+            parts["bias"] = t5_bias(parts["bias"], max_distance=5)
         rule = {"mask": MASKS[case["mask"]], "softcap": case["softcap"], "query_start": 1}
         result = attention(query, key, value, impl=impl, **rule, **parts)
         return tuple(_quantity(result, name) for name in QUANTITIES)

@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from clearhead.masks import Mask, causal_mask, document_mask, padding_mask, sliding_window_mask
 from clearhead.pipeline.attention import attention
 from clearhead.pipeline.result import AttentionResult
+from clearhead.positions.bias import AlibiBias, T5RelativeBias
 
 N = 4096
 
@@ -57,6 +58,9 @@ RULES: dict[str, Callable[[int], dict[str, Any]]] = {
     "not causal": lambda _n: {"mask": ~causal_mask()},
     "sinks": lambda _n: {"mask": causal_mask(), "sinks": torch.zeros(1)},
     "soft-cap": lambda _n: {"mask": causal_mask(), "softcap": 20.0},
+    "ALiBi": lambda _n: {"mask": causal_mask(), "bias": AlibiBias(1)},
+    "ALiBi, one start a row": lambda _n: {"bias": AlibiBias(1), "query_start": torch.tensor([7])},
+    "T5": lambda _n: {"bias": T5RelativeBias(1)},
     "one bias a key": lambda n: {"mask": causal_mask(), "bias": torch.zeros(1, n)},
 }
 READS: dict[str, Callable[[AttentionResult], object]] = {
@@ -83,7 +87,7 @@ def test_no_tensor_of_n_by_m_is_made_for_the_context(kind: str) -> None:
 
 
 @pytest.mark.parametrize("read", READS)
-@pytest.mark.parametrize("kind", ["causal", "window", "padding"])
+@pytest.mark.parametrize("kind", ["causal", "window", "padding", "ALiBi", "T5"])
 def test_no_tensor_of_n_by_m_is_made_for_reading(kind: str, read: str) -> None:
     result = attention(*_inputs(N), **RULES[kind](N))
     with largest() as watched:
@@ -91,7 +95,7 @@ def test_no_tensor_of_n_by_m_is_made_for_reading(kind: str, read: str) -> None:
     assert watched.nbytes <= N * N * 4 // 4
 
 
-@pytest.mark.parametrize("kind", ["causal", "window", "padding", "soft-cap"])
+@pytest.mark.parametrize("kind", ["causal", "window", "padding", "soft-cap", "ALiBi", "T5"])
 def test_no_tensor_of_n_by_m_is_made_for_gradients(kind: str) -> None:
     leaves = [tensor.requires_grad_() for tensor in _inputs(N)]
     with largest() as watched:
@@ -99,7 +103,7 @@ def test_no_tensor_of_n_by_m_is_made_for_gradients(kind: str) -> None:
     assert watched.nbytes <= N * N * 4 // 4
 
 
-@pytest.mark.parametrize("kind", ["causal", "window", "padding", "documents"])
+@pytest.mark.parametrize("kind", ["causal", "window", "padding", "documents", "ALiBi", "T5"])
 def test_twice_the_length_takes_twice_the_memory(kind: str) -> None:
     peaks: list[int] = []
     for n in (N, 2 * N):

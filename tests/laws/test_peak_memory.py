@@ -20,8 +20,10 @@ from clearhead.masks import (
     prefix_lm_mask,
     sliding_window_mask,
 )
+from clearhead.pipeline import fused
 from clearhead.pipeline.attention import attention
 from clearhead.pipeline.observe import OBSERVABLES
+from clearhead.positions.bias import AlibiBias, T5RelativeBias
 
 N = 2048
 KINDS: dict[str, Callable[[int], Mask | None]] = {
@@ -97,6 +99,26 @@ def test_observing_takes_linear_memory(kind: str) -> None:
     _assert_linear(work)
 
 
+@pytest.mark.parametrize("path", ["kernels that give L", "kernels that keep L"])
+def test_training_a_position_bias_takes_linear_memory(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if path == "kernels that keep L":
+        monkeypatch.setattr(fused, "gives_logsumexp", lambda _device: False)
+
+    def work(n: int) -> Callable[[], object]:
+        leaves, bias = [tensor.requires_grad_() for tensor in _inputs(n)], T5RelativeBias(1)
+
+        def step() -> object:
+            result = attention(*leaves, bias=bias)
+            loss = result.context.sum() + result.logsumexp.sum()
+            return torch.autograd.grad(loss, [*leaves, bias.weight])
+
+        return step
+
+    _assert_linear(work)
+
+
 @pytest.mark.parametrize(
     ("dtype", "kind"),
     [
@@ -120,10 +142,16 @@ def test_training_takes_linear_memory(dtype: torch.dtype, kind: str) -> None:
     _assert_linear(work)
 
 
-@pytest.mark.parametrize(
-    "parts", [{"softcap": 3.0}, {"sinks": torch.zeros(1)}], ids=lambda p: next(iter(p))
-)
-def test_training_by_tiles_and_with_sinks_takes_linear_memory(
+PARTS = {
+    "softcap": {"softcap": 3.0},
+    "sinks": {"sinks": torch.zeros(1)},
+    "ALiBi": {"bias": AlibiBias(1)},
+    "T5": {"bias": T5RelativeBias(1)},
+}
+
+
+@pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS)
+def test_training_by_tiles_and_with_other_parts_takes_linear_memory(
     parts: dict[str, object],
 ) -> None:
     def work(n: int) -> Callable[[], object]:

@@ -10,8 +10,9 @@ from torch import Tensor
 from clearhead.pipeline import fused
 from clearhead.pipeline.attention import attention
 from clearhead.pipeline.result import AttentionResult
+from clearhead.positions.bias import AlibiBias
 from tests.accuracy import assert_double
-from tests.laws.calls import MASKS, Drawn, draw, with_entry
+from tests.laws.calls import MASKS, Drawn, draw, t5_bias, with_entry
 
 NO_NUMBERS = [torch.nan, torch.inf, -torch.inf]
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
@@ -47,11 +48,17 @@ class _Rows:
 
 
 def _rule(kind: str, n: int, generator: torch.Generator) -> dict[str, object]:
-    """A rule with rows that see some of the keys; the last three are no masks of positions."""
+    """A rule with rows that see some of the keys; the last five are no masks of positions."""
     if kind == "bias":
         bias = torch.randn(4, n, n, generator=generator)
         hidden = torch.rand(4, n, n, generator=generator) < 0.4
         return {"bias": bias.masked_fill(hidden, -torch.inf)}
+    if kind == "ALiBi":
+        return {"mask": MASKS["causal"](n), "bias": AlibiBias(4)}
+    if kind == "T5":
+        table = torch.randn(32, 4, generator=generator)
+        table[3] = -torch.inf  # keys three positions back are not seen
+        return {"bias": t5_bias(table)}
     if kind == "soft-cap":
         return {"mask": MASKS["causal"](n), "softcap": 3.0}
     if kind == "sinks":
@@ -59,7 +66,7 @@ def _rule(kind: str, n: int, generator: torch.Generator) -> dict[str, object]:
     return {"mask": MASKS[kind](n)}
 
 
-KINDS = [*(kind for kind in MASKS if kind != "none"), "bias", "soft-cap", "sinks"]
+KINDS = [*(kind for kind in MASKS if kind != "none"), "bias", "ALiBi", "T5", "soft-cap", "sinks"]
 
 
 def _broken(dtype: torch.dtype) -> list[float]:
@@ -94,7 +101,7 @@ def _call(dtype: torch.dtype, n: int, generator: torch.Generator) -> tuple[Drawn
 
 
 CALLS = [*itertools.product(("auto", "tiles"), KINDS)]
-CALLS += [("reference", kind) for kind in ("causal", "padding", "bias", "sinks")]
+CALLS += [("reference", kind) for kind in ("causal", "padding", "bias", "T5", "sinks")]
 
 
 @pytest.mark.parametrize(("impl", "kind"), CALLS)
@@ -115,7 +122,7 @@ def test_what_a_row_may_not_see_does_not_matter_to_it(
                 _Rows.of(result, others).assert_same(base, unseeing)
 
 
-@pytest.mark.parametrize("kind", ["causal", "padding", "tree", "bias", "sinks"])
+@pytest.mark.parametrize("kind", ["causal", "padding", "tree", "bias", "T5", "sinks"])
 def test_nor_where_kernels_keep_l_to_themselves(
     kind: str, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from clearhead.pipeline import fused
 from clearhead.pipeline.attention import attention
 from clearhead.pipeline.fused import why_not_fused
 from clearhead.pipeline.rule import ScoreRule
+from clearhead.positions.bias import AlibiBias
 from tests.accuracy import assert_double
 from tests.laws.calls import MASKS, draw
 
@@ -47,6 +48,19 @@ def test_rows_that_see_nothing_cost_nothing() -> None:
         ("empty", 256, 0),
         ("empty", 44, 0),
     ]
+
+
+def test_the_tiles_of_a_position_bias_are_bounded_over_all_heads() -> None:
+    query = torch.zeros(1, 64, 4096, 1)
+    bound = ScoreRule(bias=AlibiBias(64), mask=causal_mask()).bind(query, query)
+    rows = [len(block.rows) for block in fused._plan(bound)]
+    assert sum(rows) == 4096
+    assert max(rows) * 64 * 4096 == 2**24
+    few = ScoreRule(bias=AlibiBias(1), mask=causal_mask()).bind(query[:, :1], query[:, :1])
+    assert [len(block.rows) for block in fused._plan(few)] == [256] * 16
+    each = ScoreRule(bias=AlibiBias(64), query_start=torch.zeros(2, dtype=torch.int64))
+    batch = query.expand(2, -1, -1, -1)
+    assert max(len(block.rows) for block in fused._plan(each.bind(batch, batch))) == 32
 
 
 @pytest.mark.parametrize("kind", MASKS)

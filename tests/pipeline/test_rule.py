@@ -9,6 +9,7 @@ from clearhead.errors import MaskError, ShapeError
 from clearhead.masks import Verdict, causal_mask, padding_mask, sliding_window_mask
 from clearhead.pipeline.reference import reference
 from clearhead.pipeline.rule import ScoreRule, as_tensor, take
+from clearhead.positions.bias import AlibiBias
 from tests.accuracy import assert_double
 from tests.laws.calls import MASKS, draw
 
@@ -166,6 +167,25 @@ def test_a_bias_of_any_fitting_shape_is_its_broadcast(call, generator, shape):
     assert torch.equal(tile.expand(2, 4, 2, 3), full[:, :, [5, 2], 1:4])
     plain = scores(ScoreRule().bind(call.query, call.key), call.query, call.key)
     assert_double(scores(bound, call.query, call.key), plain + full)
+
+
+@pytest.mark.parametrize("start", [0, 5, torch.tensor([2, 0])], ids=repr)
+def test_a_position_bias_is_made_where_the_tile_stands(call, start):
+    bias = AlibiBias(4)
+    bound = ScoreRule(bias=bias, query_start=start, key_start=1).bind(call.query, call.key)
+    assert bound.bias is bias
+    i = torch.as_tensor(start).reshape(-1, 1) + torch.arange(N)
+    whole = bias.tile(i, range(1, N + 1)).expand(2, 4, N, N)
+    for rows in (range(2, 6), torch.tensor([5, 2])):
+        tile = bound.bias_tile(rows, range(1, 4)).expand(2, 4, len(rows), 3)
+        assert torch.equal(tile, whole[:, :, list(rows), 1:4])
+    b, h = torch.tensor([1, 0, 1]), torch.tensor([3, 1])
+    chosen = bound.choose(batch=b).choose(heads=h)
+    tile = chosen.bias_tile(range(N), range(N)).expand(3, 2, N, N)
+    assert torch.equal(tile, whole[b][:, h])
+    narrow = chosen.narrowed(1, rows=torch.tensor([4, 1]), columns=None)
+    assert torch.equal(narrow.bias_tile(range(2), range(N)), whole[:1, h][:, :, [4, 1]])
+    assert bound.bias_tile(range(2), range(2), dtype=torch.float64).dtype == torch.float64
 
 
 def test_places_along_an_axis(generator):

@@ -6,6 +6,7 @@ import torch
 from clearhead.masks import causal_mask
 from clearhead.pipeline.rule import ScoreRule
 from clearhead.pipeline.rule_faults import four_axes, rule_faults
+from clearhead.positions.bias import AlibiBias, T5RelativeBias
 
 FULL = (2, 4, 5, 7)
 NO_START = (
@@ -59,7 +60,7 @@ def test_sizes_and_numbers_are_all_said() -> None:
     [
         ("scale", "0.1", "scale must be a number, got str"),
         ("softcap", 1j, "softcap must be a number, got complex"),
-        ("bias", 5.0, "bias must be a tensor, got float"),
+        ("bias", 5.0, "bias must be a tensor or a position bias, got float"),
         ("sinks", [0.0] * 4, "sinks must be a tensor, got list"),
         ("query_start", 2.0, "query_start must be an integer, or one a batch row, got float"),
         ("mask", torch.ones(5, 7, dtype=torch.bool), NO_MASK),
@@ -67,6 +68,22 @@ def test_sizes_and_numbers_are_all_said() -> None:
 )
 def test_a_value_of_another_kind_is_named(name: str, value: object, said: str) -> None:
     assert rule_faults(_rule(**{name: value}), FULL) == [said]
+
+
+def test_a_position_bias_asks_where_the_queries_stand_and_fits_the_heads() -> None:
+    several = "5 queries can stand at several places among 7 keys"
+    what = "the position of the first query: keys - queries where they are the last tokens"
+    t5 = "T5RelativeBias(heads=4, buckets=32, max_distance=128, bidirectional=True)"
+    assert rule_faults(ScoreRule(bias=AlibiBias(3)), FULL) == [
+        "bias must have as many heads as query, 4, got AlibiBias(heads=3)",
+        f"AlibiBias(heads=3): expected query_start=, because {several}; give {what}",
+    ]
+    assert rule_faults(ScoreRule(softcap=0.0, bias=T5RelativeBias(4)), FULL) == [
+        "softcap must be finite and above 0, got 0.0; None is no cap",
+        f"{t5}: expected query_start=, because {several}; give {what}",
+    ]
+    assert rule_faults(ScoreRule(bias=AlibiBias(4), query_start=2), FULL) == []
+    assert rule_faults(ScoreRule(bias=AlibiBias(4)), (2, 4, 7, 7)) == []
 
 
 def test_axes_are_filled_up_in_front() -> None:

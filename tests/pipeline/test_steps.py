@@ -6,6 +6,7 @@ import torch
 from clearhead.masks import causal_mask
 from clearhead.pipeline.attention import attention
 from clearhead.pipeline.steps import five_steps
+from clearhead.positions.bias import AlibiBias
 from tests.laws.calls import draw
 
 BY_HAND = """\
@@ -55,6 +56,14 @@ def test_what_was_done_to_the_scores_is_named():
         "      1.000    0.000",
         "5. context      C = A · V",
         "     10.000    2.000",
+    ]
+
+
+def test_a_position_bias_is_written_out_where_it_is_small():
+    lines = repr(by_hand(query_start=1, bias=AlibiBias(1))).splitlines()
+    assert lines[2:4] == [
+        "2. scores       S   (biased)",
+        "      1.410    0.707",  # one position back, at a slope of 2^−8
     ]
 
 

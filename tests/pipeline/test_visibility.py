@@ -7,6 +7,7 @@ from clearhead.masks import Mask, causal_mask, sliding_window_mask
 from clearhead.pipeline import visibility
 from clearhead.pipeline.rule import ScoreRule
 from clearhead.pipeline.visibility import all_seen, column_span, empty_rows, row_blocks
+from clearhead.positions.bias import AlibiBias, T5RelativeBias
 from tests.laws.calls import MASKS, draw
 
 N = 13
@@ -84,6 +85,17 @@ def test_empty_rows_are_those_of_the_dense_mask(generator, block, name, biased):
     else:
         assert truth.any()
         assert torch.equal(found.expand(truth.shape), truth)
+
+
+def test_a_position_bias_may_leave_a_row_nothing(generator, block):
+    bias = T5RelativeBias(4, buckets=8, max_distance=20, bidirectional=False)
+    assert empty_rows(bound(generator, None, bias=AlibiBias(4)), CPU) is None
+    assert empty_rows(bound(generator, None, bias=bias), CPU) is None
+    with torch.no_grad():
+        bias.weight[0, 1] = bias.weight[7] = -torch.inf  # itself and later; far back
+    truth = torch.zeros(2, 4, N, dtype=torch.bool)
+    truth[:, 1, 0] = True
+    assert torch.equal(empty_rows(bound(generator, None, bias=bias), CPU).expand(2, 4, N), truth)
 
 
 def test_rows_that_look_before_the_first_key_are_empty(generator, block):

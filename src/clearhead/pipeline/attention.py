@@ -24,6 +24,7 @@ from clearhead.pipeline.observe import (
 from clearhead.pipeline.observe import observe as watch
 from clearhead.pipeline.result import AttentionResult
 from clearhead.pipeline.rule import ScoreRule
+from clearhead.positions.position_bias import PositionBias
 
 __all__ = ["attention", "autocast"]
 
@@ -38,7 +39,7 @@ def attention(
     mask: Mask | None = None,
     scale: float | None = None,
     softcap: float | None = None,
-    bias: Float[Tensor, "..."] | None = None,
+    bias: Float[Tensor, "..."] | PositionBias | None = None,
     sinks: Float[Tensor, "heads"] | None = None,
     query_start: int | Int[Tensor, "..."] | None = None,
     rule: ScoreRule | None = None,
@@ -56,10 +57,11 @@ def attention(
         mask: who may look at whom; None is everyone at everything.
         scale: factor on Q Kᵀ; None is 1/√d_k.
         softcap: bends scores into (−softcap, softcap).
-        bias: added to the scores; broadcasts to (batch, heads, n, m); −inf masks.
+        bias: added to the scores: a tensor that broadcasts to (batch, heads, n, m), of which −inf
+            masks, or a position bias (``AlibiBias``, ``T5RelativeBias``), never stored as n×m.
         sinks: one more logit a head that takes weight and brings nothing.
         query_start: absolute position of the first query, or (batch,) of them; needed when n ≠ m
-            and the mask asks for positions.
+            and the mask or the bias asks for positions.
         rule: all of the above as one value, instead of them.
         observe: statistics made in one pass: ``received``, ``entropy``, ``top_keys``, ``pooled``.
         impl: ``"fused"`` (a kernel), ``"tiles"`` (in PyTorch), ``"reference"`` (dense) or

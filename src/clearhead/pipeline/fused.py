@@ -18,8 +18,9 @@ from clearhead.masks import Verdict
 from clearhead.pipeline.kernels import gives_logsumexp, kernel, kernel_without_logsumexp
 from clearhead.pipeline.mending import block_rule, mended
 from clearhead.pipeline.rule import BoundRule
-from clearhead.pipeline.tiles import attend_tiles, wide
+from clearhead.pipeline.tiles import attend_tiles, computed_again, wide
 from clearhead.pipeline.visibility import column_span, row_blocks
+from clearhead.positions.position_bias import PositionBias
 
 __all__ = ["fused", "why_not_fused"]
 
@@ -63,7 +64,9 @@ def fused(
 
     Source: Dao 2023, "FlashAttention-2", section 3.1, for C and L in one pass.
     """
-    if _compiling() and not gives_logsumexp(query.device):
+    if not gives_logsumexp(query.device) and (
+        _compiling() or _keeps_tiles(rule.bias, query, key, value)
+    ):
         # a graph cannot look for broken keys, and L comes from tiles there anyway
         return attend_tiles(query, key, value, rule=rule)
     width = value.shape[-1]
@@ -96,7 +99,7 @@ def _plan(rule: BoundRule) -> list[_Block]:
         # every row sees the same keys: one bias row serves them all
         return [_Block(rows, columns, "biased")]
     blocks: list[_Block] = []
-    for run in row_blocks(rule.queries):
+    for run in row_blocks(rule.queries, width=_bias_width(rule)):
         span = column_span(rule, run)
         if len(span) == 0:
             blocks.append(_Block(run, span, "empty"))
@@ -106,12 +109,37 @@ def _plan(rule: BoundRule) -> list[_Block]:
     return blocks
 
 
+def _bias_width(rule: BoundRule) -> int:
+    """Numbers of a bias that are made for one row; a stored one and a mask count as one."""
+    if not isinstance(rule.bias, PositionBias):
+        return 1
+    start = rule.query_start
+    return (1 if isinstance(start, int) else start.numel()) * rule.bias.heads * rule.keys
+
+
+def _keeps_tiles(bias: Tensor | PositionBias | None, *others: Tensor) -> bool:
+    """Whether the way back would keep the tiles of a position bias: n×m, all blocks together."""
+    return (
+        isinstance(bias, PositionBias)
+        and torch.is_grad_enabled()
+        and any(part.requires_grad for part in (bias, *others))
+    )
+
+
 def _compiling() -> bool:
     return torch.compiler.is_compiling()
 
 
 def _serve(
     block: _Block, query: Tensor, key: Tensor, value: Tensor, rule: BoundRule
+) -> tuple[Tensor, Tensor]:
+    if _keeps_tiles(rule.bias):
+        return computed_again(partial(_run, block, rule), query, key, value)
+    return _run(block, rule, query, key, value)
+
+
+def _run(
+    block: _Block, rule: BoundRule, query: Tensor, key: Tensor, value: Tensor
 ) -> tuple[Tensor, Tensor]:
     rows, columns = block.rows, block.columns
     if len(rows) < query.shape[2]:
@@ -146,7 +174,7 @@ def _additive(
         if rule.bias is not None or rule.mask is None or rule.mask.positional
         else range(1)
     )
-    bias = rule.bias_tile(rows, block.columns)
+    bias = rule.bias_tile(rows, block.columns, dtype=dtype, device=device)
     visible = rule.visible(rows, block.columns, device=device)
     if visible is None:
         assert bias is not None

@@ -110,7 +110,7 @@ def touched_rows(
         chunk = columns[start : start + BLOCK]
         seen = wild[:, :, chunk].repeat_interleave(group, dim=1).unsqueeze(2)
         visible = rule.visible(rows, chunk, device=query.device)
-        bias = rule.bias_tile(rows, chunk)
+        bias = rule.bias_tile(rows, chunk, device=query.device)
         if visible is not None:
             seen = seen & visible
         if bias is not None:

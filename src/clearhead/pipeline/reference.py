@@ -73,13 +73,15 @@ def reference(
     # 2. soft-cap and bias
     scores = raw if rule.softcap is None else rule.softcap * torch.tanh(raw / rule.softcap)
     hidden = torch.zeros(raw.shape, dtype=torch.bool, device=raw.device)
-    if rule.bias is not None:
-        bias = rule.bias.to(raw.dtype).expand(raw.shape)
+    rows, columns = range(rule.queries), range(rule.keys)
+    bias = rule.bias_tile(rows, columns, dtype=raw.dtype, device=raw.device)
+    if bias is not None:
+        bias = bias.to(raw.dtype).expand(raw.shape)
         hidden = hidden | (bias == -torch.inf)
         scores = scores + bias
 
     # 3. mask
-    visible = rule.visible(range(rule.queries), range(rule.keys), device=raw.device)
+    visible = rule.visible(rows, columns, device=raw.device)
     if visible is not None:
         hidden = hidden | ~visible
     scores = torch.where(hidden, -torch.inf, scores)

@@ -17,6 +17,7 @@ from clearhead.errors import ShapeError, gathered
 from clearhead.masks import Causal, Mask, Verdict
 from clearhead.masks.places import numbers
 from clearhead.pipeline.rule_faults import four_axes, rule_faults
+from clearhead.positions.position_bias import ChosenPositions, PositionBias
 
 __all__ = ["BoundRule", "Positions", "ScoreRule", "as_tensor", "take"]
 
@@ -33,17 +34,19 @@ class ScoreRule:
     Attributes:
         scale: factor on Q Kᵀ; None is 1/√d_k.
         softcap: scores are bent smoothly into (−softcap, softcap); None is no cap.
-        bias: added to the scores; broadcasts to (batch, heads, n, m). A bias of −inf masks.
+        bias: added to the scores: a tensor that broadcasts to (batch, heads, n, m), of which −inf
+            masks, or a position bias, which is made a tile at a time.
         mask: who may look at whom; None is everyone at everything.
         sinks: one logit a head, shape (heads,).
         query_start: absolute position of the first query, an integer or one a batch row. None is
-            the first key's position, allowed only where n = m or the mask asks for no positions.
+            the first key's position, allowed only where n = m or neither the mask nor the bias asks
+            for positions.
         key_start: absolute position of the first key.
     """
 
     scale: float | None = None
     softcap: float | None = None
-    bias: Tensor | None = None
+    bias: Tensor | PositionBias | None = None
     mask: Mask | None = None
     sinks: Tensor | None = None
     query_start: int | Int[Tensor, "..."] | None = None
@@ -83,10 +86,13 @@ class ScoreRule:
                 query_start=start,
                 key_start=self.key_start,
             )
+        bias = self.bias
+        if isinstance(bias, Tensor):
+            bias = bias.reshape(four_axes(bias.shape))
         return BoundRule(
             scale=self.scale if self.scale is not None else 1.0 / math.sqrt(max(d_k, 1)),
             softcap=self.softcap,
-            bias=None if self.bias is None else self.bias.reshape(four_axes(self.bias.shape)),
+            bias=bias,
             mask=mask,
             sinks=self.sinks,
             queries=queries,
@@ -101,13 +107,14 @@ class BoundRule:
     """A score rule that fits one call: no default is open and every size is known.
 
     Rows and columns are the call's own indices; the rule turns them into absolute positions for the
-    mask. ``batch_index`` and ``head_index`` narrow a mask to the chosen batch rows and heads, so
-    that one head of a large call can be looked at without touching the others.
+    mask and a position bias. ``batch_index`` and ``head_index`` narrow these two to the chosen
+    batch rows and heads, so that one head of a large call can be looked at without touching the
+    others.
     """
 
     scale: float
     softcap: float | None
-    bias: Float[Tensor, "#batch #heads #n #m"] | None
+    bias: Float[Tensor, "#batch #heads #n #m"] | PositionBias | None
     mask: Mask | None
     sinks: Float[Tensor, "heads"] | None
     queries: int
@@ -152,12 +159,25 @@ class BoundRule:
         return tile
 
     def bias_tile(
-        self, rows: Positions, columns: Positions
+        self,
+        rows: Positions,
+        columns: Positions,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | None = None,
     ) -> Float[Tensor, "#batch #heads #r #c"] | None:
-        """The bias for a tile; axes of size 1 stay so."""
-        if self.bias is None:
-            return None
+        """The bias for a tile; axes of size 1 stay so.
+
+        A stored one is as it is; a position bias is made in ``dtype`` on ``device``.
+        """
         tile = self.bias
+        if isinstance(tile, PositionBias):
+            where, columns = self.row_positions(rows), self.column_positions(columns)
+            if self.batch_index is not None and isinstance(where, Tensor) and where.ndim > 1:
+                where = where[self.batch_index.to(where.device)]
+            return tile.tile(where, columns, heads=self.head_index, dtype=dtype, device=device)
+        if tile is None:
+            return None
         if tile.shape[2] > 1:
             tile = take(tile, rows, axis=2)
         if tile.shape[3] > 1:
@@ -194,7 +214,7 @@ class BoundRule:
         Returns:
             A rule for a call with one batch row, these rows and these columns.
         """
-        chosen = self.choose(batch=torch.tensor([batch]))
+        chosen, bias = self.choose(batch=torch.tensor([batch])), self.bias
         batch = batch if self.batch_index is None else int(self.batch_index[batch])
         start = self.query_start
         if isinstance(start, Tensor):
@@ -207,9 +227,13 @@ class BoundRule:
         mask = self.mask
         if mask is not None:
             mask = mask.select(batch=batch, rows=rows + start, columns=columns + self.key_start)
+        if isinstance(bias, PositionBias):
+            bias = ChosenPositions(bias, rows=rows + start, columns=columns + self.key_start)
+        else:
+            bias = chosen.bias_tile(rows, columns)
         return replace(
             chosen,
-            bias=chosen.bias_tile(rows, columns),
+            bias=bias,
             mask=mask,
             queries=len(rows),
             keys=len(columns),
@@ -221,12 +245,12 @@ class BoundRule:
     def choose(
         self, *, batch: Int[Tensor, "b"] | None = None, heads: Int[Tensor, "h"] | None = None
     ) -> "BoundRule":
-        """The rule for some batch rows and heads only; the mask is narrowed tile by tile."""
+        """The rule for some batch rows and heads; mask and position bias follow tile by tile."""
         bias, sinks = self.bias, self.sinks
-        if batch is not None and bias is not None and bias.shape[0] > 1:
+        if batch is not None and isinstance(bias, Tensor) and bias.shape[0] > 1:
             bias = bias[batch]
         if heads is not None:
-            bias = bias[:, heads] if bias is not None and bias.shape[1] > 1 else bias
+            bias = bias[:, heads] if isinstance(bias, Tensor) and bias.shape[1] > 1 else bias
             sinks = sinks[heads] if sinks is not None else None
         return replace(
             self,

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from clearhead.masks import Mask
+from clearhead.positions.position_bias import PositionBias
 
 if TYPE_CHECKING:
     from clearhead.pipeline.rule import ScoreRule
@@ -32,11 +33,7 @@ def rule_faults(rule: "ScoreRule", full: tuple[int, int, int, int]) -> list[str]
         faults.append(f"softcap must be finite and above 0, got {rule.softcap}; None is no cap")
     if rule.scale is not None and not math.isfinite(rule.scale):
         faults.append(f"scale must be finite, got {rule.scale}")
-    if rule.bias is not None and not _broadcasts(rule.bias.shape, full):
-        got = tuple(rule.bias.shape)
-        faults.append(f"bias must broadcast to (batch, heads, n, m) = {full}, got {got}")
-    if rule.bias is not None and not rule.bias.is_floating_point():
-        faults.append(f"bias must be floating point, got {rule.bias.dtype}; True is for mask=")
+    faults += _bias_faults(rule, full)
     if rule.sinks is not None and tuple(rule.sinks.shape) != (full[1],):
         got = tuple(rule.sinks.shape)
         faults.append(f"sinks must have one logit a head, shape ({full[1]},), got {got}")
@@ -51,12 +48,33 @@ def rule_faults(rule: "ScoreRule", full: tuple[int, int, int, int]) -> list[str]
     return faults
 
 
+def _bias_faults(rule: "ScoreRule", full: tuple[int, int, int, int]) -> list[str]:
+    faults: list[str] = []
+    bias = rule.bias
+    _, heads, queries, keys = full
+    if isinstance(bias, PositionBias):
+        if bias.heads != heads:
+            faults.append(f"bias must have as many heads as query, {heads}, got {bias!r}")
+        if rule.query_start is None and queries != keys:
+            several = f"{queries} queries can stand at several places among {keys} keys"
+            what = "the position of the first query: keys - queries where they are the last tokens"
+            faults.append(f"{bias!r}: expected query_start=, because {several}; give {what}")
+        return faults
+    if bias is not None and not _broadcasts(bias.shape, full):
+        faults.append(
+            f"bias must broadcast to (batch, heads, n, m) = {full}, got {tuple(bias.shape)}"
+        )
+    if bias is not None and not bias.is_floating_point():
+        faults.append(f"bias must be floating point, got {bias.dtype}; True is for mask=")
+    return faults
+
+
 def _kinds(rule: "ScoreRule") -> list[str]:
     """Values that are not of the kind their place asks for."""
     wanted: dict[str, tuple[object, str]] = {
         "scale": (Real, "a number"),
         "softcap": (Real, "a number"),
-        "bias": (Tensor, "a tensor"),
+        "bias": ((Tensor, PositionBias), "a tensor or a position bias"),
         "sinks": (Tensor, "a tensor"),
         "mask": (Mask, "a clearhead mask (Mask.from_tensor makes one, where True may look)"),
         "query_start": ((SupportsIndex, Tensor), "an integer, or one a batch row"),

@@ -35,12 +35,13 @@ class Site:
 
     Attributes:
         layer: index of the layer, counted within its kind.
-        kind: ``"self"``, or ``"cross"`` where keys and values come from another sequence.
+        kind: ``"self"``; ``"cross"`` where keys and values come from another sequence;
+            ``"encoder"`` for the self-attention of an encoder whose output a decoder looks at.
         name: path of the attention module inside the model.
     """
 
     layer: int
-    kind: Literal["self", "cross"]
+    kind: Literal["self", "cross", "encoder"]
     name: str
 
 

@@ -22,6 +22,7 @@ from clearhead.pipeline.visibility import all_seen, column_span, row_blocks
 __all__ = [
     "attend_rows",
     "attend_tiles",
+    "computed_again",
     "logsumexp_tiles",
     "mix",
     "row_logsumexp",
@@ -73,7 +74,7 @@ def score_tile(
             return scores
         if rule.softcap is not None:
             scores = torch.tanh(scores / rule.softcap) * rule.softcap
-        bias = rule.bias_tile(rows, columns)
+        bias = rule.bias_tile(rows, columns, dtype=dtype, device=query.device)
         if bias is not None:
             # a masking −inf wins over whatever it is added to, +inf and NaN included
             scores = torch.where(torch.isneginf(bias), bias.to(dtype), scores + bias.to(dtype))
@@ -213,14 +214,13 @@ def attend_tiles(
     def block(q: Tensor, k: Tensor, v: Tensor, rows: range) -> tuple[Tensor, Tensor]:
         return attend_rows(q, k, v, rule=rule, rows=rows, columns=column_span(rule, rows))
 
-    recompute = torch.is_grad_enabled() and any(
-        t.requires_grad for t in _inputs(query, key, value, rule)
-    )
+    parts = [query, key, value, *([] if rule.bias is None else [rule.bias])]
+    recompute = torch.is_grad_enabled() and any(part.requires_grad for part in parts)
     contexts: list[Tensor] = []
     levels: list[Tensor] = []
     for rows in row_blocks(rule.queries, width=query.shape[0] * query.shape[1] * rule.keys):
         if recompute:
-            context, level = _computed_again(block, query, key, value, rows)
+            context, level = computed_again(block, query, key, value, rows)
         else:
             context, level = block(query, key, value, rows)
         contexts.append(context.to(query.dtype))
@@ -254,7 +254,7 @@ def logsumexp_tiles(
     levels: list[Tensor] = []
     for rows in row_blocks(rule.queries, width=query.shape[0] * query.shape[1] * rule.keys):
         if recompute:
-            levels.append(_computed_again(block, query, key, rows))
+            levels.append(computed_again(block, query, key, rows))
         else:
             levels.append(block(query, key, rows))
     return torch.cat(levels, dim=2)
@@ -269,13 +269,9 @@ def row_logsumexp(
     return _summed(score_tile(query, key, rule, rows=rows, columns=columns))[2]
 
 
-def _computed_again(block: Callable[..., _Made], *given: Tensor | range) -> _Made:
+def computed_again(block: Callable[..., _Made], *given: Tensor | range) -> _Made:
     """Run a block that keeps nothing for the way back, and runs again there."""
     return _checkpoint(block, *given, use_reentrant=False)
-
-
-def _inputs(query: Tensor, key: Tensor, value: Tensor, rule: BoundRule) -> list[Tensor]:
-    return [query, key, value, *([] if rule.bias is None else [rule.bias])]
 
 
 def _products(

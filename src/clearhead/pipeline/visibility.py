@@ -9,6 +9,7 @@ from torch import Tensor
 
 from clearhead.masks import Verdict
 from clearhead.pipeline.rule import BoundRule, Positions
+from clearhead.positions.position_bias import PositionBias
 
 __all__ = ["BLOCK", "all_seen", "column_span", "empty_rows", "row_blocks"]
 
@@ -37,9 +38,7 @@ def empty_rows(rule: BoundRule, device: torch.device) -> Bool[Tensor, "#batch #h
 
     Cost: a few verdicts a block of rows where those settle it, else one tile of the mask at a time.
     """
-    biased = rule.bias is not None and (
-        torch.compiler.is_compiling() or bool(torch.isneginf(rule.bias).any())
-    )
+    biased = _masking(rule.bias)
     if not biased and (rule.mask is None or rule.triangle):
         return None
     parts = [
@@ -50,6 +49,13 @@ def empty_rows(rule: BoundRule, device: torch.device) -> Bool[Tensor, "#batch #h
         return None
     shape: torch.Size = _torch.broadcast_shapes(*[part.shape[:2] for part in parts])
     return torch.cat([part.expand(*shape, part.shape[2]) for part in parts], dim=2)
+
+
+def _masking(bias: Tensor | PositionBias | None) -> bool:
+    """Whether a bias may hold −inf."""
+    if isinstance(bias, Tensor):
+        return torch.compiler.is_compiling() or bool(torch.isneginf(bias).any())
+    return bias is not None and bias.masking
 
 
 def _empty(rule: BoundRule, rows: range, device: torch.device, *, biased: bool) -> Tensor:
@@ -63,7 +69,7 @@ def _empty(rule: BoundRule, rows: range, device: torch.device, *, biased: bool) 
         ):
             return torch.zeros((1, 1, len(rows)), dtype=torch.bool, device=device)
     visible = rule.visible(rows, span, device=device)
-    bias = rule.bias_tile(rows, span) if biased else None
+    bias = rule.bias_tile(rows, span, device=device) if biased else None
     if bias is not None:
         unbiased = ~torch.isneginf(bias)
         visible = unbiased if visible is None else visible & unbiased

@@ -1,143 +1,202 @@
-"""What a Transformer is made of, as plain numbers; imports no torch.
+"""What a Transformer is made of, as plain values; imports no torch.
 
-A :class:`TransformerConfig` fixes every shape in a model. It is made by hand, or read from the
-``config.json`` of a released model with :func:`from_hugging_face`.
+A :class:`TransformerConfig` fixes every shape and choice in a model, so what a model costs can be
+told from it alone. One describes a decoder, an encoder, or, with an ``encoder`` inside it, both.
 """
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
-from clearhead.errors import CheckpointError, InputError, gathered
-from clearhead.positions.scaling import Llama3Scaling, RotaryScaling
-from clearhead.transformer.families.family import Family
-from clearhead.transformer.families.keys import HARMLESS, OFF, ConfigKeys
-from clearhead.transformer.families.llama import LLAMA
+from clearhead.errors import InputError, gathered
+from clearhead.positions.kinds import Positions, Rotary
+from clearhead.transformer.config_faults import config_faults
 
-__all__ = ["FAMILIES", "TransformerConfig", "from_hugging_face", "readable_families"]
+__all__ = ["Experts", "LayerKind", "QueryTemperature", "TransformerConfig"]
 
-#: Every family this Transformer reads, by its ``model_type``.
-FAMILIES: Mapping[str, Family] = {family.model_type: family for family in (LLAMA,)}
+_ROTARY = Rotary()
 
-_SIZES = ("vocabulary_size", "context_length", "d_model", "d_ff", "layers")
-_HEAD_SIZES = ("heads", "kv_heads", "d_k", "d_v")
+
+@dataclass(frozen=True, kw_only=True)
+class Experts:
+    """A layer with many feed-forward parts, of which each token uses a few.
+
+    Attributes:
+        count: how many there are.
+        chosen: how many each token uses; each is given the token times the sigmoid of its logit.
+        d_ff: width inside each.
+        shared: whether one more serves every token.
+
+    Source: Shazeer et al. 2017, "Outrageously Large Neural Networks"; in the form of Llama 4.
+    """
+
+    count: int
+    chosen: int
+    d_ff: int
+    shared: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryTemperature:
+    """Sharpens attention far into a text, where softmax over many keys would grow flat.
+
+    Queries at position i are multiplied by ``1 + strength · log(1 + ⌊(i + 1) / floor⌋)``.
+
+    Attributes:
+        strength: how much.
+        floor: positions before which nothing changes.
+
+    Source: Nakanishi 2025, "Scalable-Softmax Is Superior for Attention"; in the form of Llama 4.
+    """
+
+    strength: float
+    floor: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerKind:
+    """What may differ from layer to layer.
+
+    Attributes:
+        window: how many keys a token sees, itself included; an encoder's sees as many on either
+            side. None is all.
+        chunk: tokens see only their own chunk of so many; None is no chunks.
+        rotary: ``"model"`` turns queries and keys as the model's ``positions`` say, ``"none"`` not
+            at all, and a value of its own in its own way.
+        scale: factor on Q Kᵀ; None is the model's.
+        temperature: sharpens queries by their position; None does not.
+        experts: feed-forward parts to choose from; None is the one feed-forward part.
+        d_ff: width inside the one feed-forward part; None is the model's.
+    """
+
+    window: int | None = None
+    chunk: int | None = None
+    rotary: Rotary | Literal["model", "none"] = "model"
+    scale: float | None = None
+    temperature: QueryTemperature | None = None
+    experts: Experts | None = None
+    d_ff: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
-    """Every size and choice of a decoder: pre-norm, rotary positions, gated feed-forward.
+    """Every size and choice of a model; the defaults are those of a decoder like Llama.
 
     Attributes:
         vocabulary_size: number of different tokens.
-        context_length: number of positions the model is made for.
+        context_length: number of positions the model is made for; None is any.
         d_model: width of the residual stream.
         d_ff: width inside the feed-forward part.
-        layers: number of layers, each an attention and a feed-forward part.
+        layers: number of layers.
         heads: number of query heads.
-        kv_heads: number of key and value heads; each serves heads / kv_heads query heads.
-        d_k: width of a query and of a key; even, for rotary positions turn pairs.
-        d_v: width of a value.
+        kv_heads: number of key and value heads; each serves heads / kv_heads query heads. Left out
+            (0), it becomes ``heads``.
+        d_k: width of a query and of a key. Left out, it becomes d_model / heads.
+        d_v: width of a value. Left out, it becomes d_k.
+        kind: ``"decoder"`` looks back and predicts what comes next, ``"encoder"`` looks both ways.
+        encoder: the encoder whose output a decoder reads by cross-attention; None is none.
+        pattern: kinds of layers, repeated from the first layer to the last.
+        positions: how a token's place is told; None not at all.
+        embedding_scale: factor on the token embedding.
+        embedding_norm: whether the embedding is normed before the first layer.
+        token_types: number of vectors of which one is added to each token; 0 is none.
+        norm: root mean square alone (``"rms"``), or mean and variance (``"layer"``).
         norm_epsilon: what a norm adds under its root.
-        rotary_theta: base of the rotary frequencies.
-        rotary_scaling: how they are stretched to longer texts; None is not at all.
-        attention_bias: whether W_Q, W_K, W_V and W_O have biases.
-        feed_forward_bias: whether the feed-forward's linear layers have.
-        tied_embeddings: whether the logits are products with the token embedding itself.
+        norm_offset: what is added to a norm's learned weights: 1 where they are learned as
+            differences from 1.
+        norm_place: a part of a layer reads normed vectors (``"before"``: pre-norm), its sum is
+            normed (``"after"``: post-norm), or what it reads and what it adds (``"around"``).
+        parallel: whether attention and feed-forward read the same vectors, side by side.
+        final_norm: whether what leaves the last layer is normed.
+        scale: factor on Q Kᵀ; None is 1/√d_k.
+        softcap: scores are bent into (−softcap, softcap); None is no cap.
+        query_key_norm: RMS norm of each head's queries and keys: with weights before rotation
+            (``"head"``), without weights after it, in the layers that turn (``"rotated"``), or
+            None.
+        input_bias: whether W_Q, W_K and W_V have biases.
+        output_bias: whether W_O has one.
+        sinks: whether each head has a learned logit that takes part of each row.
+        activation: of the feed-forward part.
+        gated: whether it is gated: ``(act(x W_gate) · x W_up) W_down``.
+        feed_forward_bias: whether its linear layers have biases.
+        predicts: whether the model ends in logits over the vocabulary.
+        logits_transform: whether a linear layer, the activation and a norm stand before them.
+        logits_bias: whether they have a bias.
+        logits_scale: factor on what they are made from.
+        logits_softcap: they are bent into (−cap, cap); None is no cap.
+        tied_embeddings: whether they are products with the token embedding itself.
+        pooler: whether the first token's vector is also given through a linear layer and tanh.
 
     Raises:
-        InputError: the numbers make no Transformer; all faults at once.
+        InputError: the values make no Transformer; all faults at once.
     """
 
     vocabulary_size: int
-    context_length: int
+    context_length: int | None
     d_model: int
     d_ff: int
     layers: int
     heads: int
-    kv_heads: int
-    d_k: int
-    d_v: int
+    kv_heads: int = 0
+    d_k: int = 0
+    d_v: int = 0
+    kind: Literal["decoder", "encoder"] = "decoder"
+    encoder: "TransformerConfig | None" = None
+    pattern: tuple[LayerKind, ...] = (LayerKind(),)
+    positions: Positions | None = _ROTARY
+    embedding_scale: float = 1.0
+    embedding_norm: bool = False
+    token_types: int = 0
+    norm: Literal["rms", "layer"] = "rms"
     norm_epsilon: float = 1e-6
-    rotary_theta: float = 10_000.0
-    rotary_scaling: RotaryScaling | None = None
-    attention_bias: bool = False
+    norm_offset: float = 0.0
+    norm_place: Literal["before", "after", "around"] = "before"
+    parallel: bool = False
+    final_norm: bool = True
+    scale: float | None = None
+    softcap: float | None = None
+    query_key_norm: Literal["head", "rotated"] | None = None
+    input_bias: bool = False
+    output_bias: bool = False
+    sinks: bool = False
+    activation: Literal["gelu", "gelu_tanh", "quick_gelu", "relu", "silu"] = "silu"
+    gated: bool = True
     feed_forward_bias: bool = False
+    predicts: bool = True
+    logits_transform: bool = False
+    logits_bias: bool = False
+    logits_scale: float = 1.0
+    logits_softcap: float | None = None
     tied_embeddings: bool = False
+    pooler: bool = False
 
     def __post_init__(self) -> None:
-        faults = _faults(vars(self))
+        faults = config_faults(vars(self))
         if faults:
-            raise InputError(gathered("these numbers make no Transformer", faults))
+            raise InputError(gathered("these values make no Transformer", faults))
+        for name, left_out in (
+            ("kv_heads", self.heads),
+            ("d_k", self.d_model // self.heads),
+            ("d_v", self.d_k or self.d_model // self.heads),
+        ):
+            object.__setattr__(self, name, getattr(self, name) or left_out)
 
+    def layer_kind(self, layer: int) -> LayerKind:
+        """What is particular to a layer.
 
-def readable_families() -> tuple[str, ...]:
-    """Name, as ``model_type`` has it, every family whose checkpoints this Transformer reads."""
-    return tuple(FAMILIES)
+        Args:
+            layer: its number, from 0.
+        """
+        return self.pattern[layer % len(self.pattern)]
 
+    def rotary(self, layer: int) -> Rotary | None:
+        """How a layer turns its queries and keys, or None.
 
-def from_hugging_face(keys: Mapping[str, object]) -> TransformerConfig:
-    """Read a released model's ``config.json``.
-
-    Every key is used, known to be harmless, or refused by name.
-
-    Args:
-        keys: the file's content.
-
-    Returns:
-        The configuration.
-
-    Raises:
-        CheckpointError: the family is not readable, a key is missing, faulty or unknown, or the
-            numbers make no Transformer; all faults at once.
-    """
-    family = FAMILIES.get(str(keys.get("model_type")))
-    if family is None:
-        raise CheckpointError(
-            f"model_type is {keys.get('model_type')!r}, this Transformer reads "
-            f'{", ".join(FAMILIES)}; engine="transformers" may load the model'
-        )
-    reader = ConfigKeys(keys)
-    fields = family.fields(reader)
-    # A faulty key was read as 1, so combinations can be judged only where there is none.
-    combined = [] if reader.faults else _faults(fields)
-    for name, off in OFF.items():
-        reader.only(name, off)
-    faults = combined + reader.finish(harmless=HARMLESS | family.harmless)
-    if faults:
-        raise CheckpointError(gathered(f"the config of this {family.model_type} model", faults))
-    return TransformerConfig(**fields)
-
-
-def _faults(fields: Mapping[str, Any]) -> list[str]:
-    """Say what is wrong with a set of fields, one line a fault."""
-    faults = [
-        f"{name} must be a positive whole number, got {fields[name]!r}"
-        for name in (*_SIZES, *_HEAD_SIZES)
-        if type(fields[name]) is not int or fields[name] < 1
-    ]
-    faults += [
-        f"{name} must be a positive finite number, got {fields[name]!r}"
-        for name in ("norm_epsilon", "rotary_theta")
-        if not 0 < fields[name] < math.inf
-    ]
-    return faults or _combinations(fields)
-
-
-def _combinations(fields: Mapping[str, Any]) -> list[str]:
-    faults: list[str] = []
-    heads, kv_heads, d_k = fields["heads"], fields["kv_heads"], fields["d_k"]
-    if heads % kv_heads:
-        faults.append(f"heads ({heads}) must be a multiple of kv_heads ({kv_heads})")
-    if d_k % 2:
-        faults.append(f"d_k must be even for rotary positions, got {d_k}")
-    scaling = fields["rotary_scaling"]
-    if isinstance(scaling, Llama3Scaling):
-        low, high = scaling.low_frequency_factor, scaling.high_frequency_factor
-        if not low < high:
-            faults.append(
-                f"low_frequency_factor ({low}) must be below high_frequency_factor ({high})"
-            )
-    if scaling is not None and not 0 < scaling.factor < math.inf:
-        faults.append(f"rotary_scaling must have a positive factor, got {scaling.factor}")
-    return faults
+        Args:
+            layer: its number, from 0.
+        """
+        chosen = self.layer_kind(layer).rotary
+        if chosen == "none":
+            return None
+        if chosen == "model":
+            return self.positions if isinstance(self.positions, Rotary) else None
+        return chosen

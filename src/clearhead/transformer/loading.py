@@ -7,9 +7,9 @@ from torch import nn
 
 from clearhead.errors import CheckpointError, InputError, UnsupportedError
 from clearhead.tokens import TextTokenizer
-from clearhead.transformer.config import from_hugging_face, readable_families
-from clearhead.transformer.model import Transformer
+from clearhead.transformer.families.known import from_hugging_face
 from clearhead.transformer.model_folder import ModelFolder
+from clearhead.transformer.released import load_released
 
 __all__ = ["load"]
 
@@ -50,7 +50,7 @@ def load(
         model = load_hugging_face(folder, dtype=number, device=place)
         tokenizer = _tokenizer(folder) or wrapped_tokenizer(folder)
     else:
-        model = Transformer.from_folder(folder.path, dtype=number, device=place)
+        model = load_released(folder, dtype=number, device=place)
         tokenizer = _tokenizer(folder)
     said = {"clearhead_name": name, "clearhead_origin": _origin(folder, number, name)}
     # what a trace of the model tells and needs
@@ -60,14 +60,6 @@ def load(
 
 def _refusal(folder: ModelFolder) -> str | None:
     """Why our own Transformer cannot load a folder, or None."""
-    readable = readable_families()
-    if folder.family not in readable:
-        return (
-            f"it reads the families {', '.join(readable)}, and this is {folder.family!r}; "
-            'engine="transformers" may load it'
-        )
-    if folder.architecture and not folder.architecture.endswith("ForCausalLM"):
-        return f'it predicts tokens, and this is {folder.architecture}; use engine="transformers"'
     try:
         from_hugging_face(folder.config)
     except CheckpointError as fault:

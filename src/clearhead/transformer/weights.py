@@ -3,9 +3,10 @@
 One of the few files that let in unknown types: safetensors has none.
 """
 
+import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from clearhead.errors import CheckpointError, gathered
 
-__all__ = ["Undrawn", "read_weights"]
+__all__ = ["Undrawn", "names_in", "read_weights"]
 
 _open = cast("Any", safe_open)
 _FLOATING = ("F64", "F32", "F16", "BF16")
@@ -44,11 +45,25 @@ class Undrawn(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
+def names_in(files: Sequence[Path]) -> frozenset[str]:
+    """Names of all tensors in some safetensors files.
+
+    Args:
+        files: the files.
+
+    Raises:
+        CheckpointError: a file cannot be read.
+    """
+    with _opened(files) as opened:
+        return frozenset(name for one in opened for name in _names(one))
+
+
 def read_weights(
     files: Sequence[Path],
     wanted: Mapping[str, torch.Size],
     *,
-    ties: Mapping[str, str],
+    twins: Mapping[str, str],
+    ignored: str = r"(?!)",
     dtype: torch.dtype,
     device: torch.device | str,
 ) -> dict[str, Tensor]:
@@ -58,7 +73,8 @@ def read_weights(
         files: the files; where dtype and device are theirs, tensors stay mapped to them and are
             read when they are first used, so they must not be rewritten in place.
         wanted: shape by name.
-        ties: names that may be absent because they must equal the tensor named beside them.
+        twins: names that may be there too, or instead, by the name they must equal.
+        ignored: pattern of whole names that may be there and are not read.
         dtype: dtype of the result.
         device: device of the result.
 
@@ -67,34 +83,51 @@ def read_weights(
 
     Raises:
         CheckpointError: a file cannot be read, or tensors are missing, unexpected, there twice, of
-            another shape, no floating-point numbers, or not equal to what they are tied to; all
-            faults at once.
+            another shape, no floating-point numbers, or not equal to their twins; all faults at
+            once.
     """
-    try:
-        with ExitStack() as stack:
-            opened = [stack.enter_context(_open(file, framework="pt")) for file in files]
-            place = {name: one for one in opened for name in cast("list[str]", one.keys())}
-            faults = _faults(place, wanted, ties)
-            faults += [f"{name} is in several files" for name in _repeated(opened)]
-            if not faults:
-                return {name: place[name].get_tensor(name).to(device, dtype) for name in wanted}
-    except (OSError, SafetensorError) as error:
-        names = ", ".join(map(str, files))
-        raise CheckpointError(f"{names} cannot be read as safetensors: {error}") from error
+    with _opened(files) as opened:
+        place = {
+            name: one
+            for one in opened
+            for name in _names(one)
+            if name in wanted or not re.fullmatch(ignored, name)
+        }
+        twins = {twin: name for twin, name in twins.items() if twin not in wanted}
+        at = {name: name for name in wanted}
+        at |= {name: twin for twin, name in twins.items() if twin in place and name not in place}
+        faults = _faults(place, {at[name]: shape for name, shape in wanted.items()}, twins)
+        faults += [f"{name} is in several files" for name in _repeated(opened)]
+        if not faults:
+            return {name: place[at[name]].get_tensor(at[name]).to(device, dtype) for name in wanted}
     raise CheckpointError(gathered(f"the weights in {files[0].parent} do not fit", faults))
 
 
+@contextmanager
+def _opened(files: Sequence[Path]) -> Generator[list[Any]]:
+    try:
+        with ExitStack() as stack:
+            yield [stack.enter_context(_open(file, framework="pt")) for file in files]
+    except (OSError, SafetensorError) as error:
+        names = ", ".join(map(str, files))
+        raise CheckpointError(f"{names} cannot be read as safetensors: {error}") from error
+
+
+def _names(opened: Any) -> list[str]:
+    return cast("list[str]", opened.keys())
+
+
 def _repeated(opened: Sequence[Any]) -> list[str]:
-    counts = Counter(name for one in opened for name in cast("list[str]", one.keys()))
+    counts = Counter(name for one in opened for name in _names(one))
     return sorted(name for name, count in counts.items() if count > 1)
 
 
 def _faults(
-    place: Mapping[str, Any], wanted: Mapping[str, torch.Size], ties: Mapping[str, str]
+    place: Mapping[str, Any], wanted: Mapping[str, torch.Size], twins: Mapping[str, str]
 ) -> list[str]:
     """Say what is wrong, given which open file holds each tensor."""
     faults = [f"missing {name} {tuple(wanted[name])}" for name in wanted if name not in place]
-    faults += [f"unexpected {name}" for name in sorted(place.keys() - wanted.keys() - ties.keys())]
+    faults += [f"unexpected {name}" for name in sorted(place.keys() - wanted.keys() - twins.keys())]
     for name in (name for name in wanted if name in place):
         tensor = place[name].get_slice(name)
         shape, kind = tuple(tensor.get_shape()), tensor.get_dtype()
@@ -102,9 +135,9 @@ def _faults(
             faults.append(f"{name} has shape {shape}, expected {tuple(wanted[name])}")
         if kind not in _FLOATING:
             faults.append(f"{name} holds {kind}, expected floating-point numbers")
-    for name, twin in ties.items():
+    for twin, name in twins.items():
         if {name, twin} <= place.keys() and not _equal(place, name, twin):
-            faults.append(f"{name} differs from {twin}, though the config ties them")
+            faults.append(f"{twin} differs from {name}, though the config ties them")
     return faults
 
 

@@ -6,11 +6,9 @@ setting that nobody here understands could change every number, so it is never s
 
 import math
 from collections.abc import Collection, Mapping
-from typing import Any, cast
+from typing import cast
 
-from clearhead.positions.scaling import LinearScaling, Llama3Scaling, RotaryScaling
-
-__all__ = ["HARMLESS", "OFF", "ConfigKeys", "rotary_fields"]
+__all__ = ["ACTIVATIONS", "HARMLESS", "OFF", "ConfigKeys"]
 
 #: Keys that any family's config may carry and that change no logit: names and versions, special
 #: tokens, how to train, what to return, and how to generate.
@@ -30,6 +28,18 @@ HARMLESS = frozenset(
     begin_suppress_tokens
     """.split()  # noqa: SIM905, a paragraph reads better than sixty lines
 )
+
+#: What our activations are called in configs.
+ACTIVATIONS: Mapping[str, str] = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "quick_gelu": "quick_gelu",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
 
 #: Settings of any family that are understood only where they are off.
 OFF: Mapping[str, object] = {
@@ -53,6 +63,7 @@ class ConfigKeys:
 
     def __init__(self, keys: Mapping[str, object], *, prefix: str = "") -> None:
         self._keys = {name: value for name, value in keys.items() if value is not None}
+        self._null = {name for name, value in keys.items() if value is None}
         self._prefix = prefix
         self.faults: list[str] = []
 
@@ -77,8 +88,8 @@ class ConfigKeys:
         value = self.value(name)
         if value is None and default is not None:
             return default
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf:
-            return float(value)
+        if _is_positive(value):
+            return float(cast("float", value))
         return self._fault(name, "a positive number", value)
 
     def flag(self, name: str, *, default: bool) -> bool:
@@ -87,6 +98,45 @@ class ConfigKeys:
         if value is None:
             return default
         return value if isinstance(value, bool) else bool(self._fault(name, "true or false", value))
+
+    def maybe_size(self, name: str, *, default: int | None) -> int | None:
+        """A positive whole number; None where the key is null, the default where it is missing."""
+        if name in self._null:
+            return None
+        return default if name not in self._keys else self.size(name)
+
+    def maybe_number(self, name: str, *, default: float | None = None) -> float | None:
+        """A positive finite number; None where the key is null, the default where it is missing."""
+        if name in self._null:
+            return None
+        return default if name not in self._keys else self.number(name)
+
+    def numbers(self, name: str) -> tuple[float, ...]:
+        """A list of positive finite numbers, at least one."""
+        value = self.value(name)
+        listed = _listed(value)
+        if listed and all(_is_positive(number) for number in listed):
+            return tuple(float(cast("float", number)) for number in listed)
+        self._fault(name, "a list of positive numbers", value)
+        return (1.0,)
+
+    def names(self, name: str, known: Collection[str]) -> list[str]:
+        """A list of known words; empty where there is none."""
+        value = self.value(name)
+        listed = _listed(value)
+        if value is not None and not (listed and all(word in known for word in listed)):
+            self._fault(name, f"a list of {' or '.join(map(repr, known))}", value)
+            return []
+        return cast("list[str]", listed)
+
+    def activation(self, name: str, *, default: str) -> str:
+        """One of our activations, by what configs call it."""
+        value = self.value(name)
+        value = default if value is None else value
+        if isinstance(value, str) and value in ACTIVATIONS:
+            return ACTIVATIONS[value]
+        self.refuse(name, f"is {value!r}, only {', '.join(ACTIVATIONS)} are known")
+        return "gelu"
 
     def only(self, name: str, known: object) -> None:
         """A setting of which one value is known; any other is a fault."""
@@ -126,45 +176,9 @@ class ConfigKeys:
         return 1
 
 
-def rotary_fields(keys: ConfigKeys, *, context: int) -> dict[str, Any]:
-    """Read base and scaling of rotary positions, in the new spelling or the old one.
-
-    New: ``rope_parameters`` holds everything. Old: ``rope_theta`` stands alone, and
-    ``rope_scaling`` may stretch it.
-
-    Args:
-        keys: the config.
-        context: number of positions, for a scaling that does not name the original one.
-
-    Returns:
-        The fields ``rotary_theta`` and ``rotary_scaling``.
-    """
-    new, old = keys.within("rope_parameters"), keys.within("rope_scaling")
-    if new and old:
-        keys.faults.append("rope_parameters and rope_scaling are both set, only one of them may be")
-    group = old or new
-    theta = group.number("rope_theta", default=keys.number("rope_theta", default=10_000.0))
-    keys.only("partial_rotary_factor", 1.0)
-    group.only("partial_rotary_factor", 1.0)
-    scaling = _scaling(group, context)
-    keys.faults += group.finish()
-    return {"rotary_theta": theta, "rotary_scaling": scaling}
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
-def _scaling(group: ConfigKeys, context: int) -> RotaryScaling | None:
-    kind, older_name = group.value("rope_type"), group.value("type")
-    match kind or older_name or "default":
-        case "default":
-            return None
-        case "linear":
-            return LinearScaling(group.number("factor"))
-        case "llama3":
-            return Llama3Scaling(
-                factor=group.number("factor"),
-                low_frequency_factor=group.number("low_freq_factor"),
-                high_frequency_factor=group.number("high_freq_factor"),
-                original_context=group.size("original_max_position_embeddings", default=context),
-            )
-        case other:
-            group.refuse("rope_type", f"is {other!r}, only default, linear and llama3 are known")
-            return None
+def _listed(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []

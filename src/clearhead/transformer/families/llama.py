@@ -1,35 +1,55 @@
-"""Llama 1 to 3.x, and every model that says it is one (SmolLM2 among them)."""
+"""Llama 1 to 3.x, every model that says it is one (SmolLM2 among them), and its close kin."""
 
 from typing import Any
 
 from clearhead.transformer.families.family import Family
-from clearhead.transformer.families.keys import ConfigKeys, rotary_fields
+from clearhead.transformer.families.keys import ConfigKeys
+from clearhead.transformer.families.reading import layer_windows, read_rotary
 
-__all__ = ["LLAMA"]
+__all__ = ["LLAMA", "LLAMA_MODULES", "MISTRAL", "QWEN2", "QWEN3", "llama_fields"]
 
-_MODULES = {
-    "token_embedding": "model.embed_tokens",
-    "layers.{layer}.attention_norm": "model.layers.{layer}.input_layernorm",
-    "layers.{layer}.attention.to_query": "model.layers.{layer}.self_attn.q_proj",
-    "layers.{layer}.attention.to_key": "model.layers.{layer}.self_attn.k_proj",
-    "layers.{layer}.attention.to_value": "model.layers.{layer}.self_attn.v_proj",
-    "layers.{layer}.attention.to_output": "model.layers.{layer}.self_attn.o_proj",
-    "layers.{layer}.feed_forward_norm": "model.layers.{layer}.post_attention_layernorm",
-    "layers.{layer}.feed_forward.gate": "model.layers.{layer}.mlp.gate_proj",
-    "layers.{layer}.feed_forward.up": "model.layers.{layer}.mlp.up_proj",
-    "layers.{layer}.feed_forward.down": "model.layers.{layer}.mlp.down_proj",
-    "final_norm": "model.norm",
-    "to_logits": "lm_head",
+LLAMA_MODULES = {
+    "model.embed_tokens": "token_embedding",
+    "model.layers.{layer}.input_layernorm": "layers.{layer}.attention_norm",
+    "model.layers.{layer}.self_attn.q_proj": "layers.{layer}.attention.to_query",
+    "model.layers.{layer}.self_attn.k_proj": "layers.{layer}.attention.to_key",
+    "model.layers.{layer}.self_attn.v_proj": "layers.{layer}.attention.to_value",
+    "model.layers.{layer}.self_attn.o_proj": "layers.{layer}.attention.to_output",
+    "model.layers.{layer}.post_attention_layernorm": "layers.{layer}.feed_forward_norm",
+    "model.layers.{layer}.mlp.gate_proj": "layers.{layer}.feed_forward.gate",
+    "model.layers.{layer}.mlp.up_proj": "layers.{layer}.feed_forward.up",
+    "model.layers.{layer}.mlp.down_proj": "layers.{layer}.feed_forward.down",
+    "model.norm": "final_norm",
+    "lm_head": "to_logits",
 }
+_TWINS = {"lm_head.weight": "model.embed_tokens.weight"}
+_OLD_TABLES = r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq"
 
 
-def _fields(keys: ConfigKeys) -> dict[str, Any]:
-    d_model = keys.size("hidden_size")
-    heads = keys.size("num_attention_heads")
-    context = keys.size("max_position_embeddings", default=2048)
-    d_head = keys.size("head_dim", default=d_model // heads)
-    keys.only("hidden_act", "silu")
-    keys.only("rope_interleaved", known=False)
+def llama_fields(
+    keys: ConfigKeys,
+    *,
+    context: int,
+    epsilon: float = 1e-6,
+    theta: float = 10_000.0,
+    interleaved: bool = False,
+) -> dict[str, Any]:
+    """Read what Llama and its kin have in common.
+
+    Args:
+        keys: the config.
+        context: positions of a model that does not name them.
+        epsilon: of the norms, likewise.
+        theta: base of the rotary frequencies, likewise.
+        interleaved: whether neighbours are a pair that turns.
+
+    Returns:
+        Fields of a ``TransformerConfig``.
+    """
+    d_model, heads = keys.size("hidden_size"), keys.size("num_attention_heads")
+    context = keys.size("max_position_embeddings", default=context)
+    d_head = keys.size("head_dim", default=max(d_model // heads, 1))
+    rotary = read_rotary(keys, d_k=d_head, context=context, theta=theta, interleaved=interleaved)
     return {
         "vocabulary_size": keys.size("vocab_size"),
         "context_length": context,
@@ -40,17 +60,100 @@ def _fields(keys: ConfigKeys) -> dict[str, Any]:
         "kv_heads": keys.size("num_key_value_heads", default=heads),
         "d_k": d_head,
         "d_v": d_head,
-        "norm_epsilon": keys.number("rms_norm_eps", default=1e-6),
-        **rotary_fields(keys, context=context),
-        "attention_bias": keys.flag("attention_bias", default=False),
-        "feed_forward_bias": keys.flag("mlp_bias", default=False),
+        "positions": rotary,
+        "norm_epsilon": keys.number("rms_norm_eps", default=epsilon),
+        "activation": keys.activation("hidden_act", default="silu"),
         "tied_embeddings": keys.flag("tie_word_embeddings", default=False),
     }
 
 
+def _llama(keys: ConfigKeys) -> dict[str, Any]:
+    biases = keys.flag("attention_bias", default=False)
+    keys.only("rope_interleaved", known=False)
+    return {
+        **llama_fields(keys, context=2048),
+        "input_bias": biases,
+        "output_bias": biases,
+        "feed_forward_bias": keys.flag("mlp_bias", default=False),
+    }
+
+
+def _mistral(keys: ConfigKeys) -> dict[str, Any]:
+    return {
+        **llama_fields(keys, context=131_072),
+        "pattern": layer_windows(keys, kinds=["sliding_attention"], window=4096),
+    }
+
+
+def _qwen2(keys: ConfigKeys) -> dict[str, Any]:
+    return {**_qwen(keys), "input_bias": True}
+
+
+def _qwen3(keys: ConfigKeys) -> dict[str, Any]:
+    biases = keys.flag("attention_bias", default=False)
+    return {
+        **_qwen(keys),
+        "query_key_norm": "head",
+        "input_bias": biases,
+        "output_bias": biases,
+    }
+
+
+def _qwen(keys: ConfigKeys) -> dict[str, Any]:
+    fields = llama_fields(keys, context=32_768)
+    layers = range(fields["layers"])
+    first = keys.value("max_window_layers")
+    slides = keys.flag("use_sliding_window", default=False)
+    begin = first if isinstance(first, int) else 28
+    kinds = ["sliding_attention" if slides and n >= begin else "full_attention" for n in layers]
+    return {
+        **fields,
+        "pattern": layer_windows(keys, kinds=kinds, window=4096 if slides else None),
+    }
+
+
+def _causal(name: str) -> dict[str, dict[str, Any]]:
+    headless = {"predicts": False, "tied_embeddings": False}
+    return {f"{name}ForCausalLM": {}, f"{name}Model": headless}
+
+
 LLAMA = Family(
     model_type="llama",
-    fields=_fields,
-    modules=_MODULES,
+    architectures=_causal("Llama"),
+    fields=_llama,
+    modules=LLAMA_MODULES,
+    prefix="model.",
+    twins=_TWINS,
+    ignored=_OLD_TABLES,
     harmless=frozenset({"is_llama_config"}),
+)
+MISTRAL = Family(
+    model_type="mistral",
+    architectures=_causal("Mistral"),
+    fields=_mistral,
+    modules=LLAMA_MODULES,
+    prefix="model.",
+    twins=_TWINS,
+    ignored=_OLD_TABLES,
+)
+QWEN2 = Family(
+    model_type="qwen2",
+    architectures=_causal("Qwen2"),
+    fields=_qwen2,
+    modules=LLAMA_MODULES,
+    prefix="model.",
+    twins=_TWINS,
+    ignored=_OLD_TABLES,
+)
+QWEN3 = Family(
+    model_type="qwen3",
+    architectures=_causal("Qwen3"),
+    fields=_qwen3,
+    modules={
+        **LLAMA_MODULES,
+        "model.layers.{layer}.self_attn.q_norm": "layers.{layer}.attention.query_norm",
+        "model.layers.{layer}.self_attn.k_norm": "layers.{layer}.attention.key_norm",
+    },
+    prefix="model.",
+    twins=_TWINS,
 )

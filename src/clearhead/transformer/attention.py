@@ -1,0 +1,226 @@
+"""Multi-head attention as a module: X → Q, K, V → C → O, every quantity through the tap.
+
+Shapes: n tokens of width d_model; heads query heads, kv_heads key and value heads, each of width
+d_k (values: d_v). A weight W is stored as (out, in), as PyTorch does; formulas write ``x W`` for
+the product with its transpose.
+"""
+
+from dataclasses import replace
+from typing import Literal, Protocol
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from clearhead.errors import InputError, gathered
+from clearhead.masks import Mask
+from clearhead.pipeline.rule import ScoreRule
+from clearhead.pipeline.tap import Site, attend, visit
+from clearhead.positions.rotary import Phases, rotate
+from clearhead.transformer.norms import RMSNorm
+
+__all__ = ["Memory", "MultiHeadAttention"]
+
+_ALONE = Site(layer=0, kind="self", name="attention")
+
+
+class Memory(Protocol):
+    """Keys and values of what one attention layer has read before: its part of a cache."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything is there already, so that no key or value need be made."""
+        ...
+
+    @property
+    def start(self) -> int:
+        """Absolute position of the first key that :meth:`extend` gives."""
+        ...
+
+    def extend(
+        self,
+        key: Float[Tensor, "batch kv_heads n d_k"] | None,
+        value: Float[Tensor, "batch kv_heads n d_v"] | None,
+    ) -> tuple[Float[Tensor, "batch kv_heads m d_k"], Float[Tensor, "batch kv_heads m d_v"]]:
+        """Take in new keys and values, and give all."""
+        ...
+
+
+class MultiHeadAttention(nn.Module):
+    """Lets every token gather from the tokens it may look at, several heads side by side.
+
+    ``Q, K, V = X W_Q, Y W_K, Y W_V``;  ``C = softmax(S(Q, K)) V``;  ``O = concat(C) W_O + b_O``
+
+    X and O are (batch, n, d_model); Y is X, or for cross-attention the source (batch, m, d_source);
+    Q is (batch, heads, n, d_k), K (batch, kv_heads, m, d_k), V (batch, kv_heads, m, d_v) and C
+    (batch, heads, n, d_v). With fewer key heads than query heads, query head h reads key head
+    h // (heads / kv_heads), and nothing is repeated in memory.
+
+    Args:
+        d_model: width of a token's vector.
+        heads: number of query heads.
+        kv_heads: number of key and value heads; None is as many as query heads.
+        d_k: width of a query and of a key; None is d_model / heads.
+        d_v: width of a value; None is d_k.
+        d_source: width of a source token's vector; None is d_model.
+        input_bias: whether W_Q, W_K and W_V have biases.
+        output_bias: whether W_O has one.
+        scale: factor on Q Kᵀ; None is 1/√d_k.
+        softcap: scores are bent into (−softcap, softcap).
+        sinks: whether each head has a learned logit that takes part of each row.
+        query_key_norm: RMS norm of each head's queries and keys, with weights before rotation
+            (``"head"``) or without weights after it (``"rotated"``).
+        norm_epsilon: ε of that norm.
+        norm_offset: what is added to its weights.
+        site: where in a model this attention stands, for the tap.
+
+    Raises:
+        InputError: the numbers do not fit together.
+
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2; grouped heads: Ainslie
+    et al. 2023, "GQA", section 2.2; query-key norm: Henry et al. 2020.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        heads: int,
+        kv_heads: int | None = None,
+        d_k: int | None = None,
+        d_v: int | None = None,
+        d_source: int | None = None,
+        input_bias: bool = False,
+        output_bias: bool = False,
+        scale: float | None = None,
+        softcap: float | None = None,
+        sinks: bool = False,
+        query_key_norm: Literal["head", "rotated"] | None = None,
+        norm_epsilon: float = 1e-6,
+        norm_offset: float = 0.0,
+        site: Site = _ALONE,
+    ) -> None:
+        super().__init__()
+        self.heads = heads
+        self.kv_heads = heads if kv_heads is None else kv_heads
+        _check(d_model, heads=heads, kv_heads=self.kv_heads, d_k=d_k)
+        d_k = d_model // heads if d_k is None else d_k
+        d_v = d_k if d_v is None else d_v
+        d_source = d_model if d_source is None else d_source
+        self.rule = ScoreRule(scale=scale, softcap=softcap)
+        self.site = site
+        self.to_query = nn.Linear(d_model, heads * d_k, bias=input_bias)
+        self.to_key = nn.Linear(d_source, self.kv_heads * d_k, bias=input_bias)
+        self.to_value = nn.Linear(d_source, self.kv_heads * d_v, bias=input_bias)
+        self.to_output = nn.Linear(heads * d_v, d_model, bias=output_bias)
+        self.sinks = nn.Parameter(torch.zeros(heads)) if sinks else None
+        self.norms_rotated = query_key_norm == "rotated"
+        if query_key_norm is not None:
+            learned = query_key_norm == "head"
+            self.query_norm, self.key_norm = (
+                RMSNorm(d_k, epsilon=norm_epsilon, offset=norm_offset, learned=learned)
+                for _ in range(2)
+            )
+        else:
+            self.query_norm, self.key_norm = None, None
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch n d_model"],
+        source: Float[Tensor, "batch m d_source"] | None = None,
+        *,
+        mask: Mask | None = None,
+        rule: ScoreRule | None = None,
+        phases: Phases | None = None,
+        temperature: Float[Tensor, "#batch 1 n 1"] | None = None,
+        memory: Memory | None = None,
+    ) -> Float[Tensor, "batch n d_model"]:
+        """Attend from every token of x to every token that may be seen.
+
+        Args:
+            x: what the layer reads.
+            source: what keys and values are made of; None is x itself.
+            mask: who may look at whom; or give ``rule``.
+            rule: mask, bias and positions as one value; this layer fills in its own scale, soft-cap
+                and sinks.
+            phases: angles that turn queries and keys; None leaves the layer blind to order.
+            temperature: factor on each query.
+            memory: keys and values read before.
+
+        Returns:
+            O, to be added to the residual stream.
+
+        Raises:
+            InputError: both mask and rule are given.
+            ShapeError, MaskError: as for :func:`clearhead.attention`.
+
+        Cost: n · m · heads · (d_k + d_v) operations; memory grows with n and m.
+        """
+        x = visit(self.site, "attention_input", x)
+        query = self._query(x, phases, temperature)
+        key, value = self._key_value(x if source is None else source, phases, memory)
+        rule = self._whole(mask, rule, memory)
+        context = attend(query, key, value, rule=rule, site=self.site).context
+        output = self.to_output(_join(context))
+        return visit(self.site, "output", output)
+
+    def output_projection(
+        self,
+    ) -> tuple[Float[Tensor, "d_model width"], Float[Tensor, "d_model"] | None]:
+        """W_O as (d_model, heads · d_v), and its bias or None."""
+        return self.to_output.weight, self.to_output.bias
+
+    def _query(self, x: Tensor, phases: Phases | None, temperature: Tensor | None) -> Tensor:
+        query = self._placed(_split(self.to_query(x), self.heads), self.query_norm, phases)
+        return query if temperature is None else (query * temperature).to(query.dtype)
+
+    def _key_value(
+        self, source: Tensor, phases: Phases | None, memory: Memory | None
+    ) -> tuple[Tensor, Tensor]:
+        if memory is not None and memory.complete:
+            return memory.extend(None, None)
+        key = self._placed(_split(self.to_key(source), self.kv_heads), self.key_norm, phases)
+        value = _split(self.to_value(source), self.kv_heads)
+        return (key, value) if memory is None else memory.extend(key, value)
+
+    def _placed(self, x: Tensor, norm: RMSNorm | None, phases: Phases | None) -> Tensor:
+        """Queries or keys with their norm and their positions."""
+        if norm is None:
+            return rotate(x, phases)
+        if self.norms_rotated:
+            return x if phases is None else norm(rotate(x, phases))
+        return rotate(norm(x), phases)
+
+    def _whole(self, mask: Mask | None, rule: ScoreRule | None, memory: Memory | None) -> ScoreRule:
+        """The rule of a call with this layer's own scale, soft-cap and sinks."""
+        if mask is not None and rule is not None:
+            raise InputError("give either mask= or rule=, not both: a rule has a mask of its own")
+        rule = ScoreRule(mask=mask) if rule is None else rule
+        return replace(
+            rule,
+            scale=self.rule.scale if rule.scale is None else rule.scale,
+            softcap=self.rule.softcap if rule.softcap is None else rule.softcap,
+            sinks=self.sinks if rule.sinks is None else rule.sinks,
+            key_start=rule.key_start if memory is None else memory.start,
+        )
+
+
+def _check(d_model: int, *, heads: int, kv_heads: int, d_k: int | None) -> None:
+    faults: list[str] = []
+    if heads < 1 or kv_heads < 1 or heads % kv_heads:
+        faults.append(f"heads ({heads}) must be a positive multiple of kv_heads ({kv_heads})")
+    elif d_k is None and d_model % heads:
+        faults.append(f"d_model ({d_model}) must be a multiple of heads ({heads}), or give d_k")
+    if faults:
+        raise InputError(gathered("MultiHeadAttention", faults))
+
+
+def _split(x: Float[Tensor, "batch n width"], heads: int) -> Float[Tensor, "batch heads n d"]:
+    """Cut each token's vector into one piece a head."""
+    batch, n, width = x.shape
+    return x.view(batch, n, heads, width // heads).transpose(1, 2)
+
+
+def _join(context: Float[Tensor, "batch heads n d"]) -> Float[Tensor, "batch n width"]:
+    """Lay all heads' pieces of a token side by side again."""
+    return context.transpose(1, 2).flatten(2)

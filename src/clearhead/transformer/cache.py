@@ -1,0 +1,192 @@
+"""The KV cache: keys and values of the tokens a model has read, so that each is made once.
+
+Every batch row holds its *real* tokens only, each at its own position: padding is left out on the
+way in, on whichever side it stood. A key's slot then tells its position, no mask is needed to hide
+what other rows have more of, and how much padding there was cannot matter.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from clearhead.errors import InputError
+from clearhead.positions.scaling import DynamicScaling, LongRopeScaling, RotaryScaling
+from clearhead.transformer.cache_memory import CrossMemory, LayerMemory
+from clearhead.transformer.cache_step import CacheStep
+from clearhead.transformer.config import TransformerConfig
+
+__all__ = ["KVCache"]
+
+#: A window's buffer is this much longer, so that it is moved along only once in so many tokens.
+_SLACK = 256
+
+
+class KVCache:
+    """Keys and values of every layer, in memory that is laid out once.
+
+    A layer with a window keeps what its window can still reach; every other layer keeps all.
+
+    Args:
+        config: of the model.
+        batch: number of rows.
+        capacity: most tokens a row can hold.
+        dtype: of keys and values.
+        device: where they lie.
+
+    Raises:
+        InputError: ``batch`` or ``capacity`` is not positive, or the model is no decoder.
+
+    Cost: ``nbytes`` = layers · 2 · batch · kv_heads · capacity · d · bytes a number, less for
+    windows; a step moves no key that is already there, but for a window once in 256 tokens.
+    """
+
+    def __init__(
+        self,
+        config: TransformerConfig,
+        *,
+        batch: int = 1,
+        capacity: int,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        if batch < 1 or capacity < 1:
+            raise InputError(
+                f"a cache needs a positive batch and capacity, got batch={batch}, "
+                f"capacity={capacity}"
+            )
+        if config.kind != "decoder":
+            raise InputError("a cache is for a decoder: an encoder reads its text only once")
+        self.capacity = capacity
+        #: lengths beyond which all angles change, so that a text must be read again
+        self.switches = tuple(
+            scaling.original_context
+            for scaling in _scalings(config)
+            if isinstance(scaling, LongRopeScaling)
+        )
+        self.limit = min(
+            (s.original_context for s in _scalings(config) if isinstance(s, DynamicScaling)),
+            default=None,
+        )
+        #: what was read, where it may have to be read again
+        self.ids = torch.zeros(
+            batch, capacity if self.switches else 0, dtype=torch.int64, device=device
+        )
+        #: whether what is held was turned by angles that no longer hold
+        self.stale = False
+        self.lengths: tuple[int, ...] = (0,) * batch
+        self.layers = tuple(
+            LayerMemory(
+                (batch, config.kv_heads, _room(config, layer, capacity)),
+                widths=(config.d_k, config.d_v),
+                window=config.layer_kind(layer).window,
+                dtype=dtype,
+                device=torch.device(device),
+            )
+            for layer in range(config.layers)
+        )
+        self.cross: tuple[CrossMemory, ...] = tuple(
+            CrossMemory() for _ in range(config.layers if config.encoder else 0)
+        )
+
+    @property
+    def batch(self) -> int:
+        """Number of rows."""
+        return len(self.lengths)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes laid out for keys and values."""
+        return sum(memory.nbytes for memory in (*self.layers, *self.cross))
+
+    def crop(self, length: int) -> None:
+        """Forget all but the first tokens of every row.
+
+        Args:
+            length: how many each row keeps, 0 or more; or, below 0, how many each forgets.
+
+        Raises:
+            InputError: a row holds fewer tokens than it should forget, or a layer's window has
+                already moved past what it would have to hold again.
+        """
+        if length < 0 and -length > min(self.lengths):
+            raise InputError(
+                f"crop({length}) must forget at most what every row holds, got rows of "
+                f"{', '.join(map(str, self.lengths))} tokens"
+            )
+        kept = [max(old + length, 0) if length < 0 else min(old, length) for old in self.lengths]
+        for memory in self.layers:
+            if not any(kept):
+                memory.start = 0
+            elif memory.window is not None and memory.start > max(min(kept) - memory.window + 1, 0):
+                raise InputError(
+                    f"crop({length}): a layer with a window of {memory.window} keys holds those "
+                    f"from position {memory.start} on, and forgot earlier ones; read the text anew"
+                )
+        self.stale = self.stale or any(
+            new <= switch < old
+            for old, new in zip(self.lengths, kept, strict=True)
+            for switch in self.switches
+        )
+        self.lengths = tuple(kept)
+
+    def reorder(self, rows: Sequence[int] | Int[Tensor, "rows"]) -> None:
+        """Make each row a copy of another one, as beam search does.
+
+        Args:
+            rows: for each new row, the old one; as many as there shall be rows.
+
+        Raises:
+            InputError: there is no such row.
+
+        Cost: copies the cache once.
+        """
+        chosen = [int(row) for row in rows]
+        if not chosen or not all(0 <= row < self.batch for row in chosen):
+            raise InputError(
+                f"reorder must name rows from 0 to {self.batch - 1}, at least one, got {chosen}"
+            )
+        for memory in (*self.layers, *self.cross):
+            memory.reorder(chosen)
+        self.ids = self.ids[chosen]
+        self.lengths = tuple(self.lengths[row] for row in chosen)
+
+    def step(self, real: Bool[Tensor, "batch n"] | None, *, rows: int, tokens: int) -> "CacheStep":
+        """Make room for the next tokens. Nothing counts as read until :meth:`CacheStep.done`.
+
+        Args:
+            real: which of them are real; None is all.
+            rows: batch rows of the call.
+            tokens: tokens a row, padding included.
+
+        Raises:
+            InputError: another number of rows, or more tokens than the cache can hold.
+        """
+        if rows != self.batch:
+            raise InputError(f"ids must have as many rows as the cache, {self.batch}, got {rows}")
+        added = [tokens] * rows if real is None else [int(n) for n in real.sum(-1)]
+        ends = [old + new for old, new in zip(self.lengths, added, strict=True)]
+        if self.limit is not None and max(ends) > self.limit and any(self.lengths):
+            raise InputError(
+                f"with dynamic rotary scaling every token beyond the first {self.limit} changes "
+                "the angles of all before it, so keys cannot be kept: read without a cache"
+            )
+        if max(ends) > self.capacity:
+            raise InputError(
+                f"the cache holds {self.capacity} tokens a row, and with these there would be "
+                f"{max(ends)}: make it with a larger capacity"
+            )
+        return CacheStep(self, tuple(ends), real, tokens)
+
+
+def _room(config: TransformerConfig, layer: int, capacity: int) -> int:
+    """Slots of one layer."""
+    window = config.layer_kind(layer).window
+    return capacity if window is None else min(window + _SLACK, capacity)
+
+
+def _scalings(config: TransformerConfig) -> list[RotaryScaling]:
+    """How the layers' frequencies are stretched."""
+    rotaries = [config.rotary(layer) for layer in range(config.layers)]
+    return [rotary.scaling for rotary in rotaries if rotary is not None and rotary.scaling]

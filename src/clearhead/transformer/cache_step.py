@@ -1,0 +1,142 @@
+"""One call's tokens on their way into a cache: where each goes, and what is then there to see."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from clearhead.transformer.cache_memory import LayerMemory
+
+if TYPE_CHECKING:
+    from clearhead.transformer.cache import KVCache
+
+__all__ = ["CacheStep", "LayerStep"]
+
+
+@dataclass(frozen=True, eq=False)
+class CacheStep:
+    """One call's tokens on their way into a cache.
+
+    Attributes:
+        cache: where they go.
+        ends: tokens of each row once they are in.
+        real: which of the call's tokens are real; None is all.
+        tokens: tokens a row, padding included.
+    """
+
+    cache: "KVCache"
+    ends: tuple[int, ...]
+    real: Bool[Tensor, "batch n"] | None
+    tokens: int
+
+    def positions(self, device: torch.device) -> Int[Tensor, "#batch n"]:
+        """Absolute position of each token of the call; padding has one it shares with no real."""
+        begins = self.cache.lengths
+        if self.real is None:
+            if len(set(begins)) == 1:
+                return torch.arange(begins[0], begins[0] + self.tokens, device=device)[None]
+            steps = torch.arange(self.tokens, device=device)
+            return torch.tensor(begins, device=device)[:, None] + steps
+        begin = torch.tensor(begins, device=device)[:, None]
+        return (begin + self.real.to(device).long().cumsum(-1) - 1).clamp(min=0)
+
+    @property
+    def query_start(self) -> int | Int[Tensor, "batch"]:
+        """Position of each row's first token, had its padding on the left one too."""
+        lefts = self._left_padding()
+        starts = [old - left for old, left in zip(self.cache.lengths, lefts, strict=True)]
+        return starts[0] if len(set(starts)) == 1 else torch.tensor(starts)
+
+    def memory(self, layer: int) -> "LayerStep":
+        """The part of one layer.
+
+        Args:
+            layer: its number.
+        """
+        return LayerStep(self, self.cache.layers[layer])
+
+    @property
+    def outgrown(self) -> bool:
+        """Whether a row becomes so long, or became so short, that its angles change."""
+        return self.cache.stale or any(
+            0 < begin <= switch < end
+            for begin, end in zip(self.cache.lengths, self.ends, strict=True)
+            for switch in self.cache.switches
+        )
+
+    def places(self, device: torch.device) -> tuple[Int[Tensor, "real"], Int[Tensor, "real"]]:
+        """Row and column, in the call, of each real token."""
+        shape = (len(self.ends), self.tokens)
+        real = torch.ones(shape, device=device) if self.real is None else self.real.to(device)
+        rows, columns = real.nonzero().unbind(1)
+        return rows, columns
+
+    def done(self, ids: Int[Tensor, "batch n"]) -> None:
+        """Count the tokens as read.
+
+        Args:
+            ids: the tokens.
+        """
+        if self.cache.switches:
+            self.cache.ids = self.text(ids)
+        self.cache.lengths = self.ends
+
+    def text(self, ids: Int[Tensor, "batch n"]) -> Int[Tensor, "batch capacity"]:
+        """All that was read and these tokens, each at its position.
+
+        Args:
+            ids: the tokens.
+        """
+        rows, columns = self.places(ids.device)
+        positions = self.positions(ids.device).expand(len(ids), -1)
+        text = self.cache.ids.clone()
+        text[rows, positions[rows, columns]] = ids[rows, columns]
+        return text
+
+    def _left_padding(self) -> list[int]:
+        if self.real is None:
+            return [0] * len(self.ends)
+        return [int(first) for first in self.real.int().argmax(-1)]
+
+
+@dataclass(frozen=True, eq=False)
+class LayerStep:
+    """One call's tokens on their way into one layer's memory."""
+
+    step: CacheStep
+    memory: LayerMemory
+
+    @property
+    def complete(self) -> bool:
+        """Never: the call's own tokens are still to come."""
+        return False
+
+    @property
+    def start(self) -> int:
+        """Absolute position of the first key."""
+        return self.memory.start
+
+    def extend(
+        self,
+        key: Float[Tensor, "batch kv_heads n d_k"] | None,
+        value: Float[Tensor, "batch kv_heads n d_v"] | None,
+    ) -> tuple[Float[Tensor, "batch kv_heads m d_k"], Float[Tensor, "batch kv_heads m d_v"]]:
+        """Take in the call's keys and values, and give all from ``start`` on, as views."""
+        assert key is not None
+        assert value is not None
+        memory, begins, end = self.memory, self.step.cache.lengths, max(self.step.ends)
+        memory.make_room(begins, end)
+        real = self.step.real
+        if real is None and len(set(begins)) == 1:
+            slots = slice(begins[0] - memory.start, end - memory.start)
+            memory.key[:, :, slots], memory.value[:, :, slots] = key, value
+        else:
+            rows, tokens = self.step.places(key.device)
+            slots = self.step.positions(key.device).expand(len(begins), -1)[rows, tokens]
+            where = (rows, slice(None), slots - memory.start)
+            memory.key[where] = key[rows, :, tokens]
+            memory.value[where] = value[rows, :, tokens]
+        length = end - memory.start
+        return memory.key[:, :, :length], memory.value[:, :, :length]

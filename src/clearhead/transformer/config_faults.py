@@ -1,0 +1,133 @@
+"""What can be wrong with the values of a configuration, and with what they are together."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args
+
+from clearhead.positions.kinds import Learned, Positions, Rotary, unturnable
+
+__all__ = ["config_faults"]
+
+_POSITIVE = ("vocabulary_size", "d_model", "d_ff", "layers", "heads")
+_NOT_NEGATIVE = ("kv_heads", "d_k", "d_v", "token_types")
+_CHOICES: Mapping[str, tuple[object, ...]] = {
+    "kind": ("decoder", "encoder"),
+    "norm": ("rms", "layer"),
+    "norm_place": ("before", "after", "around"),
+    "query_key_norm": ("head", "rotated", None),
+    "activation": ("gelu", "gelu_tanh", "quick_gelu", "relu", "silu"),
+}
+
+
+def config_faults(fields: Mapping[str, Any]) -> list[str]:
+    """Say what is wrong with the fields of a configuration.
+
+    Args:
+        fields: value by name.
+
+    Returns:
+        One line a fault; those of combinations only where every value alone is right.
+    """
+    faults = [*_sizes(fields), *_numbers(fields), *_choices(fields)]
+    return faults or [*_heads(fields), *_layers(fields), *_parts(fields)]
+
+
+def _sizes(fields: Mapping[str, Any]) -> Iterator[str]:
+    for name in _POSITIVE:
+        if not _whole(fields[name], least=1):
+            yield f"{name} must be a positive whole number, got {fields[name]!r}"
+    for name in _NOT_NEGATIVE:
+        if not _whole(fields[name], least=0):
+            yield f"{name} must be a whole number of 0 or more, got {fields[name]!r}"
+    context = fields["context_length"]
+    if context is not None and not _whole(context, least=1):
+        yield f"context_length must be a positive whole number or None, got {context!r}"
+
+
+def _numbers(fields: Mapping[str, Any]) -> Iterator[str]:
+    for name in ("norm_epsilon", "embedding_scale", "logits_scale"):
+        if not _positive(fields[name]):
+            yield f"{name} must be a positive finite number, got {fields[name]!r}"
+    for name in ("scale", "softcap", "logits_softcap"):
+        if fields[name] is not None and not _positive(fields[name]):
+            yield f"{name} must be a positive finite number or None, got {fields[name]!r}"
+
+
+def _choices(fields: Mapping[str, Any]) -> Iterator[str]:
+    for name, known in _CHOICES.items():
+        if fields[name] not in known:
+            listed = ", ".join(map(repr, known))
+            yield f"{name} must be one of {listed}, got {fields[name]!r}"
+    positions = fields["positions"]
+    if positions is not None and not isinstance(positions, get_args(Positions)):
+        listed = ", ".join(kind.__name__ for kind in get_args(Positions))
+        yield f"positions must be one of {listed} or None, got {positions!r}"
+    if not isinstance(fields["pattern"], tuple) or not fields["pattern"]:
+        yield f"pattern must be a tuple of at least one LayerKind, got {fields['pattern']!r}"
+
+
+def _heads(fields: Mapping[str, Any]) -> Iterator[str]:
+    d_model, heads, kv_heads = fields["d_model"], fields["heads"], fields["kv_heads"]
+    if not fields["d_k"] and d_model % heads:
+        yield f"d_model ({d_model}) must be a multiple of heads ({heads}) where d_k is left out"
+    if kv_heads and heads % kv_heads:
+        yield f"heads ({heads}) must be a multiple of kv_heads ({kv_heads})"
+    d_k = fields["d_k"] or d_model // heads
+    turns = {fields["positions"], *(kind.rotary for kind in fields["pattern"])}
+    for rotary in turns:
+        if not isinstance(rotary, Rotary):
+            continue
+        if rotary.width is None:
+            yield from unturnable("d_k", d_k, rotary.scaling)
+        elif rotary.width > d_k:
+            yield f"a rotary width ({rotary.width}) must not be above d_k ({d_k})"
+
+
+def _layers(fields: Mapping[str, Any]) -> Iterator[str]:
+    for place, kind in enumerate(fields["pattern"]):
+        for name in ("window", "chunk", "d_ff"):
+            value = getattr(kind, name)
+            if value is not None and not _whole(value, least=1):
+                yield f"{name} of pattern[{place}] must be a positive whole number, got {value!r}"
+        if kind.scale is not None and not _positive(kind.scale):
+            yield f"scale of pattern[{place}] must be a positive number, got {kind.scale!r}"
+        experts = kind.experts
+        if experts is None:
+            continue
+        sizes = (experts.count, experts.chosen, experts.d_ff)
+        if not all(_whole(size, least=1) for size in sizes) or experts.chosen > experts.count:
+            yield (
+                f"experts of pattern[{place}] must be a positive count, at most as many chosen, "
+                f"and a positive d_ff, got {experts!r}"
+            )
+    if len(fields["pattern"]) > fields["layers"]:
+        yield f"pattern has {len(fields['pattern'])} kinds, the model {fields['layers']} layers"
+
+
+def _parts(fields: Mapping[str, Any]) -> Iterator[str]:
+    encoder, kind = fields["encoder"], fields["kind"]
+    if isinstance(fields["positions"], Learned) and fields["context_length"] is None:
+        yield "context_length must be a number where positions are learned: one vector for each"
+    if encoder is not None and kind != "decoder":
+        yield f"encoder: only a decoder reads one, and kind is {kind!r}"
+    if encoder is not None and (encoder.kind != "encoder" or encoder.encoder is not None):
+        yield f"encoder must itself be of the kind 'encoder', got {encoder.kind!r}"
+    if encoder is not None and (encoder.predicts or encoder.pooler):
+        yield "encoder must have no logits and no pooler of its own: predicts=False, pooler=False"
+    if fields["parallel"] and (fields["norm_place"] != "before" or encoder is not None):
+        yield "parallel layers are pre-norm and without cross-attention"
+    if fields["norm"] == "layer" and fields["norm_offset"]:
+        yield f"norm_offset is for RMS norms, got {fields['norm_offset']!r} with norm 'layer'"
+    if not fields["predicts"]:
+        told = ("logits_transform", "logits_bias", "tied_embeddings", "logits_softcap")
+        for name in told:
+            if fields[name]:
+                yield f"{name} is set, and the model makes no logits (predicts is False)"
+
+
+def _whole(value: object, *, least: int) -> bool:
+    return type(value) is int and value >= least
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
