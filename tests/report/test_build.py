@@ -87,9 +87,9 @@ def test_all_faults_of_one_call_in_one_message(animal):
         build_report(animal, by="size", layers=[2, 31], top=0)
     assert str(raised.value) == (
         "cannot look, 3 faults:\n"
-        "  - by: expected one of contribution, attention; got 'size'\n"
-        "  - layers: expected some of 0-29; got 31\n"
-        "  - top: expected at least 1; got 0"
+        "  - by: expected contribution or attention; got 'size'\n"
+        "  - top: expected at least 1; got 0\n"
+        "  - layers: expected some of 0-29; got 31"
     )
 
 

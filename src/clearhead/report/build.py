@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 
 from clearhead.errors import InputError, NotKeptError, TraceError, gathered
+from clearhead.report.asked import asked_faults
 from clearhead.report.folding import stretches
 from clearhead.report.notes import notes_for
 from clearhead.report.parts import (
-    MEASURES,
     Band,
     FirstToken,
     HeadLine,
@@ -56,6 +56,8 @@ def build_report(
     Raises:
         InputError: ``by``, ``layers`` or ``top`` cannot be served; all faults in one message.
         TokenError: the token is not in the text.
+        NotKeptError: the trace did not keep the token's row, or contributions are asked for and the
+            model's W_O is not known.
         TraceError: the shares are not finite.
 
     Cost: two passes of one row of A over the chosen layers and heads; nothing n×n.
@@ -81,15 +83,11 @@ def level_of(share: float) -> int:
 
 
 def _check(trace: ReadableTrace, by: str, layers: Sequence[int] | None, top: int) -> None:
-    faults: list[str] = []
-    if by not in MEASURES:
-        faults.append(f"by: expected one of {', '.join(MEASURES)}; got {by!r}")
+    faults = asked_faults(by, top)
     missing = sorted(set(layers or ()) - set(trace.layers))
     if missing or (layers is not None and not layers):
         got = ", ".join(map(str, missing)) or "no layer at all"
         faults.append(f"layers: expected some of {_ranges(trace.layers)}; got {got}")
-    if top < 1:
-        faults.append(f"top: expected at least 1; got {top}")
     if faults:
         raise InputError(gathered("cannot look", faults))
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from clearhead.errors import InputError
+from clearhead.report.asked import check_asked
 from clearhead.report.build import build_report
 from clearhead.report.fragment import render_fragment
 from clearhead.report.parts import LookReport, Measure
@@ -67,11 +68,14 @@ def look(
     Raises:
         InputError: an argument cannot be served, or ``text`` is a batch.
         TokenError: the text is empty or too long, or the token is not in it.
-        TraceError: the model cannot be traced.
+        CheckpointError: the model that was named cannot be loaded.
+        TraceError: the model cannot be traced, or its shares are not finite.
+        NotKeptError: ``by`` is ``"contribution"``, and the model's W_O is not known.
 
     Cost: one traced forward pass (memory linear in the text), then one row of A for each layer and
     head, twice.
     """
+    check_asked(by, top)
     from clearhead import from_pretrained, trace
 
     loaded = from_pretrained(model) if isinstance(model, str) else model
