@@ -237,8 +237,8 @@ def test_a_text_longer_than_the_context_is_refused_with_both_numbers(text_model)
             {"queries": torch.tensor([True, False, True])},
             InputError,
             (
-                "queries must hold integers, got truth values: give the places where they are True, "
-                "by .nonzero().flatten()"
+                "queries must hold integers, got truth values: give the places where they are "
+                "True, by .nonzero().flatten()"
             ),
         ),
         ({"queries": [0, 1.5]}, InputError, "queries must hold integers, got [0, 1.5]"),
