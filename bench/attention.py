@@ -1,6 +1,6 @@
 """Rows, maps and windows of A, and attention itself beside PyTorch's, in one process.
 
-python bench/attention.py
+python -m bench.attention
 """
 
 import torch

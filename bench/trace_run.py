@@ -15,13 +15,14 @@ def main(n: int, mode: str) -> dict[str, float]:
     model = ch.from_pretrained("smollm2", engine="transformers")
     ids = torch.randint(5, 40000, (1, n), generator=torch.Generator().manual_seed(0))
     model.set_attn_implementation("eager" if mode == "eager" else "sdpa")
-    held = 0.0
+    held = dense = 0.0
     with torch.no_grad():
         model(ids[:, :64])
         Path("/proc/self/clear_refs").write_text("5")  # the peak from here on
         start = time.perf_counter()
         if mode == "traced":
-            held = ch.trace(model, ids).nbytes / 1e9
+            trace = ch.trace(model, ids)
+            held, dense = trace.nbytes / 1e9, trace.dense_nbytes / 1e9
         else:
             output = model(
                 ids, use_cache=False, logits_to_keep=1, output_attentions=mode == "eager"
@@ -30,7 +31,8 @@ def main(n: int, mode: str) -> dict[str, float]:
         seconds = time.perf_counter() - start
     status = Path("/proc/self/status").read_text().splitlines()
     peak = next(line for line in status if line.startswith("VmHWM"))
-    return {"peak": int(peak.split()[1]) * 1024 / 1e9, "seconds": seconds, "held": held}
+    peak_gigabytes = int(peak.split()[1]) * 1024 / 1e9
+    return {"peak": peak_gigabytes, "seconds": seconds, "held": held, "dense": dense}
 
 
 if __name__ == "__main__":

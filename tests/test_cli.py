@@ -157,10 +157,7 @@ def test_quantities(capsys):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (
-            ["look"],
-            "text: expected one of TEXT, --file FILE, - (standard input); got none",
-        ),
+        (["look"], "text: expected one of TEXT, --file FILE, - (standard input); got none"),
         (["look", ""], "text: expected at least one word; TEXT is empty"),
         (["look", " \n"], "text: expected at least one word; TEXT is empty"),
         (
@@ -169,9 +166,9 @@ def test_quantities(capsys):
         ),
         (
             ["look", "a", "--by", "size"],
-            "--by: expected contribution or attention; got 'size'",
+            "cannot look: by: expected contribution or attention; got 'size'",
         ),
-        (["look", "a", "--top", "0"], "--top: expected at least 1; got 0"),
+        (["look", "a", "--top", "0"], "cannot look: top: expected at least 1; got 0"),
         (["look", "a", "--token", ""], "--token: expected a word or a position; got an empty one"),
         (
             ["look", "--file", "/no/such/\x1bfile"],
@@ -186,10 +183,7 @@ def test_quantities(capsys):
             "cannot look: layers: expected some of 0-29; got 30, 31",
         ),
         (["look", "a", "--zzz", "3"], "No such option: --zzz; see clearhead look --help"),
-        (
-            ["look", "a", "b"],
-            "Got unexpected extra argument(s) (b); see clearhead look --help",
-        ),
+        (["look", "a", "b"], "Got unexpected extra argument(s) (b); see clearhead look --help"),
         (["see"], "No such command 'see'; see clearhead --help"),
         (["--loud"], "No such option: --loud; see clearhead --help"),
     ],
@@ -197,6 +191,12 @@ def test_quantities(capsys):
 def test_bad_input_gets_one_line(arguments, told, library, capsys):
     assert run(arguments) == 2
     assert capsys.readouterr() == ("", f"clearhead: error: {told}\n")
+
+
+def test_a_wrong_option_is_refused_before_a_model_is_loaded(library, capsys):
+    assert run(["look", "a", "--by", "size"]) == 2
+    assert run(["look", "a", "--top", "0"]) == 2
+    assert library.asked == []
 
 
 def _all_errors(kind=errors.ClearheadError):
@@ -265,7 +265,7 @@ def test_exit_codes_leave_the_process():
     assert _program("quantities", "--json").returncode == 0
     ran = _program("look", "--top", "0", "a")
     assert (ran.returncode, ran.stdout) == (2, b"")
-    assert ran.stderr == b"clearhead: error: --top: expected at least 1; got 0\n"
+    assert ran.stderr == b"clearhead: error: cannot look: top: expected at least 1; got 0\n"
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])

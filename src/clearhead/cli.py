@@ -13,14 +13,15 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from clearhead import __version__
 from clearhead.errors import ClearheadError
-from clearhead.report.given import given_layers, given_measure, given_text, given_token, given_top
-from clearhead.report.parts import MEASURES
+from clearhead.report.asked import check_asked
+from clearhead.report.given import given_layers, given_text, given_token
+from clearhead.report.parts import MEASURES, Measure
 from clearhead.report.terminal import OutputError, Terminal, status, write_diagnosis, write_whole
 from clearhead.report.visible import one_line
 
@@ -206,8 +207,9 @@ def _look(
 
     Memory grows with the text, never with its square.
     """
-    chosen, measure, links = given_token(token), given_measure(by), given_top(top)
-    read, some = given_text(text, file), given_layers(layers)
+    check_asked(by, top)
+    chosen, some = given_token(token), given_layers(layers)
+    read, measure = given_text(text, file), cast("Measure", by)
     _quiet_libraries()
     # Here and not above: these bring torch, which a wrong option or --help should not wait for.
     from clearhead import from_pretrained, look
@@ -216,7 +218,7 @@ def _look(
     with status(f"loading {model} …"):
         loaded = from_pretrained(model, **({} if engine is None else {"engine": engine}))
     with status("reading the text …"):
-        seen = look(loaded, read, token=chosen, by=measure, layers=some, top=links)
+        seen = look(loaded, read, token=chosen, by=measure, layers=some, top=top)
     if as_json:
         return f"{seen.to_json()}\n"
     return render_text(seen.report, Terminal.of(sys.stdout))

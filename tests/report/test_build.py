@@ -87,9 +87,9 @@ def test_all_faults_of_one_call_in_one_message(animal):
         build_report(animal, by="size", layers=[2, 31], top=0)
     assert str(raised.value) == (
         "cannot look, 3 faults:\n"
-        "  - by: expected one of contribution, attention; got 'size'\n"
-        "  - layers: expected some of 0-29; got 31\n"
-        "  - top: expected at least 1; got 0"
+        "  - by: expected contribution or attention; got 'size'\n"
+        "  - top: expected at least 1; got 0\n"
+        "  - layers: expected some of 0-29; got 31"
     )
 
 
@@ -159,6 +159,21 @@ def test_a_real_trace(tiny_llama):
     assert report.next_tokens.likeliest[0].probability == trace.next_tokens(1)[0].probability
     weights = [trace[layer].weights[:, 3, 0].mean().item() for layer in (0, 2)]
     assert report.first_token.attention == pytest.approx(sum(weights) / 2, abs=1e-6)
+
+
+def test_what_stands_in_for_a_trace_has_only_what_a_trace_has(animal, tiny_llama):
+    trace = clearhead.trace(tiny_llama, [1, 7, 8, 9])
+    pairs = (
+        (animal.sources(), trace.sources()),
+        (animal.sources().strongest[0], trace.sources().strongest[0]),
+        (animal.next_tokens()[0], trace.next_tokens()[0]),
+    )
+    for fake, real in pairs:
+        assert {field.name for field in dataclasses.fields(fake)} <= set(dir(real))
+    of_the_stand_in = {"of", "attention", "contribution", "projection_known", "likeliest"}
+    of_the_stand_in |= {"places", "share", "links"}
+    named = {name for name in dir(animal) if not name.startswith("_")}
+    assert named - of_the_stand_in <= set(dir(trace))
 
 
 def test_a_first_token_that_brings_what_it_takes_is_not_said_to_soak():

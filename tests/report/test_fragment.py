@@ -82,7 +82,7 @@ def test_the_strip_reads_as_the_terminal_s(animal, thousand):
     assert "w6 … 288 tokens, 15.1% together, none above 0.1% …  w295" in text
 
 
-def test_a_word_found_twice_is_told(animal):
-    repeated = dataclasses.replace(animal, pieces=(animal.pieces[5], *animal.pieces[1:]))
-    text = Read(render_fragment(build_report(repeated, token="the"))).text
-    assert "It is the last of 2 such." in text
+def test_later_stretches_of_a_long_text_are_no_sources(thousand):
+    text = Read(render_fragment(build_report(thousand, token=2))).text
+    assert "… 991 later tokens …" in text
+    assert "0.0% together" not in text

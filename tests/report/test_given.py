@@ -7,13 +7,7 @@ import pytest
 
 from clearhead.errors import InputError, TokenError
 from clearhead.report import given
-from clearhead.report.given import (
-    given_layers,
-    given_measure,
-    given_text,
-    given_token,
-    given_top,
-)
+from clearhead.report.given import given_layers, given_text, given_token
 
 
 class Stdin:
@@ -141,12 +135,3 @@ def test_no_layers(written):
     assert str(raised.value) == (
         f"--layers: expected layers and ranges such as 0-5,9; got {written!r}"
     )
-
-
-def test_measure_and_top():
-    assert given_measure("attention") == "attention"
-    with pytest.raises(InputError, match=r"^--by: expected contribution or attention; got 'size'$"):
-        given_measure("size")
-    assert given_top(1) == 1
-    with pytest.raises(InputError, match=r"^--top: expected at least 1; got 0$"):
-        given_top(0)

@@ -18,7 +18,11 @@ def calls(monkeypatch, animal):
         made.append((model, text, options))
         return [animal, animal] if isinstance(text, list) else animal
 
-    monkeypatch.setitem(vars(clearhead), "from_pretrained", lambda name: f"<{name}>")
+    def from_pretrained(name):
+        made.append((name,))
+        return f"<{name}>"
+
+    monkeypatch.setitem(vars(clearhead), "from_pretrained", from_pretrained)
     monkeypatch.setitem(vars(clearhead), "trace", trace)
     return made
 
@@ -29,6 +33,7 @@ def test_a_model_is_traced_as_it_is_and_a_name_is_loaded(calls):
     look("smollm2", "text")
     assert calls == [
         (model, "text", {"layers": [1], "tokenizer": "t"}),
+        ("smollm2",),
         ("<smollm2>", "text", {"layers": None, "tokenizer": None}),
     ]
 
@@ -51,3 +56,14 @@ def test_a_batch_is_refused(calls):
     assert str(raised.value) == (
         "text: expected one sequence; got a batch of 2; look at each on its own"
     )
+
+
+def test_what_no_model_could_answer_is_refused_before_one_is_loaded(calls):
+    with pytest.raises(InputError) as raised:
+        look("smollm2", "text", by="size", top=0)
+    assert str(raised.value) == (
+        "cannot look, 2 faults:\n"
+        "  - by: expected contribution or attention; got 'size'\n"
+        "  - top: expected at least 1; got 0"
+    )
+    assert calls == []

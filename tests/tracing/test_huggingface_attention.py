@@ -7,7 +7,7 @@ from torch import nn
 import clearhead as ch
 from clearhead.errors import UnsupportedError
 from clearhead.pipeline.tap import Site, tapping
-from clearhead.tracing.huggingface_attention import Watch, attention_function, watch_of
+from clearhead.tracing.huggingface_attention import attention_function
 from clearhead.tracing.huggingface_masks import LazyMask
 from tests.tracing.closeness import assert_as_near
 from tests.tracing.families import DECODERS, ENCODERS, TRACED, made, with_attention
@@ -219,18 +219,3 @@ def test_a_module_that_is_not_watched_still_says_where_it_stands(call):
     with tapping(reading):
         call()
     assert {site for site, _ in reading.seen} == {Site(3, "self", "Layer")}
-
-
-def test_a_model_is_watched_once_however_often_it_is_asked_for(tiny_llama):
-    attention = tiny_llama.model.layers[0].self_attn
-    sites = {attention: Site(0, "self", "model.layers.0.self_attn")}
-    watch = Watch(sites)
-    assert watch.site(attention) == sites[attention]
-    with watch.watching(tiny_llama) as outermost:
-        assert outermost
-        assert watch_of(sites) is watch
-        with watch_of(sites).watching(tiny_llama) as inner:
-            assert not inner
-        assert len(attention._forward_pre_hooks) == 1
-    assert watch_of(sites) is not watch
-    assert len(attention._forward_pre_hooks) == 0

@@ -10,6 +10,10 @@ from clearhead.tracing.inputs import are_texts, read_ids, real_tokens
 from clearhead.tracing.trace import trace
 
 NO_INPUTS = "inputs must be text, chat messages, token ids or a list of texts, got {}"
+RAGGED = (
+    "rows of ids must have one length, got {}: pad them and give attention_mask=, or trace each "
+    "row alone"
+)
 NO_IDS = "token ids must be integers, (n,) or (batch, n), got {} of shape {}"
 EMPTY = "the text is empty: there is nothing to look at"
 
@@ -61,9 +65,27 @@ def test_a_list_of_texts_is_told_from_a_text(given, expected):
         ([], TokenError, "there are no tokens to look at"),
         (torch.zeros(0, 5), TokenError, "there are no tokens to look at"),
         (None, InputError, NO_INPUTS.format("NoneType")),
-        ({"input_ids": [1]}, InputError, NO_INPUTS.format("dict")),
-        (BatchEncoding({"input_ids": [[1]]}), InputError, NO_INPUTS.format("BatchEncoding")),
-        ([[1, 2], [3]], InputError, NO_INPUTS.format("list")),
+        ({"a": [1]}, InputError, NO_INPUTS.format("dict")),
+        ({"input_ids": [1]}, InputError, NO_INPUTS.format("dict: give its ['input_ids']")),
+        (
+            BatchEncoding({"input_ids": [[1]], "attention_mask": [[1]]}),
+            InputError,
+            NO_INPUTS.format(
+                "BatchEncoding: give its ['input_ids'], and its ['attention_mask'] as "
+                "attention_mask="
+            ),
+        ),
+        (
+            {"role": "user", "content": "he"},
+            InputError,
+            NO_INPUTS.format("dict: give one message as [message]"),
+        ),
+        ([[1, 2, 3], [1, 2]], InputError, RAGGED.format("3, 2")),
+        ([torch.ones(2).long(), [3]], InputError, RAGGED.format("2, 1")),
+        ((np.ones(2, int), np.ones(1, int)), InputError, RAGGED.format("2, 1")),
+        ([[1]] * 9 + [[1, 2]], InputError, RAGGED.format("1, 1, 1, 1, 1, 1, 1, 1, …")),
+        ([[1, "he"]], InputError, NO_INPUTS.format("list")),
+        ([torch.tensor(1), torch.ones(2).long()], InputError, NO_INPUTS.format("list")),
         (["he", 1], InputError, NO_INPUTS.format("list")),
         ([{"role": "user"}, "he"], InputError, NO_INPUTS.format("list")),
         (b"he", InputError, NO_INPUTS.format("bytes")),

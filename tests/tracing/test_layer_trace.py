@@ -167,6 +167,33 @@ def test_an_input_that_was_not_kept_says_what_keeps_it(tiny_llama, ids):
     )
 
 
+def test_an_input_that_was_named_and_never_seen_says_so(tiny_llama, ids):
+    attention = tiny_llama.model.layers[1].self_attn
+    own = attention.forward
+    attention.forward = lambda x, **given: own(hidden_states=x, **given)
+    tiny_llama.model.layers[1]._modules["self_attn"] = Renamed(attention)
+    found = trace(tiny_llama, ids, keep=("attention_input",))
+    with pytest.raises(NotKeptError) as caught:
+        found[1].attention_input  # noqa: B018 - the look itself is the error
+    assert str(caught.value) == (
+        "attention_input of layer 1 (model.layers.1.self_attn.inner) was named in keep= and not "
+        "seen: its module is handed it neither as its first argument nor as hidden_states=, so it "
+        "cannot be kept"
+    )
+    assert found[0].attention_input.shape == (11, 32)
+
+
+class Renamed(torch.nn.Module):
+    """Hands its attention module X by another name."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, hidden_states: Tensor, **given: object) -> object:
+        return self.inner(x=hidden_states, **given)
+
+
 @pytest.mark.parametrize("name", ["output", "head_outputs", "value_norms"])
 def test_what_needs_an_unknown_projection_says_so(name, tiny_llama, ids):
     class Halved(torch.nn.Module):
@@ -183,9 +210,9 @@ def test_what_needs_an_unknown_projection_says_so(name, tiny_llama, ids):
     with pytest.raises(NotKeptError) as caught:
         getattr(found[2], name)
     assert str(caught.value) == (
-        f"{name} of layer 2 (model.layers.2.self_attn) cannot be made: no linear layer was handed "
-        "this layer's context as it is, so W_O is not known; context, weights and "
-        "sources(by='attention') are"
+        f"{name} of layer 2 (model.layers.2.self_attn) cannot be made: there is no one linear "
+        "layer that alone was handed this layer's context as it is, so W_O is not known; context, "
+        "weights and sources(by='attention') are"
     )
     assert getattr(found[1], name) is not None
     assert found[2].context.shape == (4, 11, 8)

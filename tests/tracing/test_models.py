@@ -59,6 +59,26 @@ def test_a_model_of_ones_own_is_traced(seeded_weights):
     assert found[0].weights.to_dense().shape == (1, 3, 3)
 
 
+@pytest.mark.parametrize("config", [None, object()])
+def test_a_model_of_ones_own_need_not_say_how_much_it_reads(config, seeded_weights):
+    model = Smallest()
+    model.config = config
+    assert trace(model, [1] * 9).context_length is None
+    del model.config
+    assert trace(model, [1] * 9).context_length is None
+
+
+def test_a_model_of_ones_own_is_traced_in_evaluation_mode(seeded_weights):
+    model = Smallest()
+    model.dropout, model.frozen = nn.Dropout(0.5), nn.Dropout(0.5).eval()
+    seen = []
+    model.dropout.register_forward_hook(lambda part, _args, _out: seen.append(part.training))
+    model.table.register_forward_hook(lambda _part, _args, out: model.dropout(out))
+    assert torch.equal(trace(model, [1, 2]).next_logits, trace(model, [1, 2]).next_logits)
+    assert seen == [False, False]
+    assert (model.training, model.dropout.training, model.frozen.training) == (True, True, False)
+
+
 def test_our_transformer_names_itself(own):
     assert isinstance(own, SelfTapped)
     watched = traceable(own)
@@ -93,10 +113,22 @@ def test_what_is_no_model_is_refused(model):
     with pytest.raises(TraceError) as caught:
         traceable(model)
     assert str(caught.value) == (
-        f"{type(model).__name__} cannot be traced: expected a clearhead Transformer, a "
-        "transformers model, or a module that sends its quantities through clearhead's tap "
-        "(sites() and output_projection(site))"
+        f"{type(model).__name__} cannot be traced: expected a clearhead Transformer, a whole "
+        "transformers model, or a module that sends its quantities through clearhead's tap and "
+        "offers sites(), output_projection(site) and "
+        "model(ids, attention_mask=, logits_to_keep=).logits"
     )
+
+
+def test_a_layer_of_transformers_is_no_model(tiny_llama):
+    for part in (tiny_llama.model.layers[0], tiny_llama.model.norm, tiny_llama.config):
+        with pytest.raises(TraceError) as caught:
+            traceable(part)
+        assert str(caught.value).startswith(
+            f"{type(part).__name__} cannot be traced: expected a clearhead Transformer, a whole "
+            "transformers model, or "
+        )
+    assert traceable(tiny_llama.model).name == "LlamaModel"
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from clearhead.errors import TraceError
+from clearhead.masks import Mask
 from clearhead.pipeline.rule import ScoreRule
 from clearhead.pipeline.tap import Site, attend, tapping, visit
 from clearhead.tracing.recorder import KEEPABLE, Recorder, SequencePart
@@ -13,9 +14,10 @@ SITES = [Site(layer, "self", f"layer {layer}") for layer in range(3)]
 CPU = torch.device("cpu")
 
 
-def recorded(parts, generator, *, layers=None, keep=(), sites=SITES):
+def recorded(parts, generator, *, layers=None, keep=(), sites=SITES, rule=None, device=CPU):
     """Three small layers seen by a recorder, and what passed."""
-    recorder = Recorder(parts, layers=layers, keep=keep, layer_count=3, device=CPU)
+    recorder = Recorder(parts, layers=layers, keep=keep, layer_count=3, device=device)
+    rule = ScoreRule() if rule is None else rule
     passed = {}
     for site in sites:
         query = torch.randn(2, 4, 5, 8, generator=generator)
@@ -23,7 +25,7 @@ def recorded(parts, generator, *, layers=None, keep=(), sites=SITES):
         x, out = (torch.randn(2, 5, 6, generator=generator) for _ in range(2))
         with tapping(recorder):
             assert visit(site, "attention_input", x) is x
-            result = attend(query, key, value, rule=ScoreRule(), site=site)
+            result = attend(query, key, value, rule=rule, site=site)
             visit(site, "output", out)
         passed[site] = {
             "attention_input": x,
@@ -73,6 +75,23 @@ def test_a_layer_that_comes_twice_is_refused(generator):
         "layer 0 attends more than once in one run: calls of one module (shared weights, attention "
         "in parts) are not told apart, so this model cannot be traced"
     )
+
+
+@pytest.mark.parametrize("tokens", [None, torch.tensor([1, 2])])
+@pytest.mark.parametrize("queries", [None, torch.tensor([1])])
+def test_the_rule_lies_where_the_trace_does(tokens, queries, generator):
+    rule = ScoreRule(
+        bias=torch.randn(2, 1, 5, 5, generator=generator),
+        mask=Mask.from_tensor(torch.ones(2, 1, 5, 5, dtype=torch.bool)),
+        sinks=torch.randn(4, generator=generator),
+    )
+    part = SequencePart(1, tokens, queries)
+    recorder, _ = recorded([part], generator, rule=rule, device=torch.device("meta"))
+    for kept in recorder.recorded[0].values():
+        for bound in (kept.bound, kept.of_all):
+            assert {bound.bias.device.type, bound.sinks.device.type} == {"meta"}
+            assert bound.mask.device.type == "meta"
+        assert {tensor.device.type for tensor in kept.tensors.values()} == {"meta"}
 
 
 @pytest.mark.parametrize("queries", [None, slice(-2, None)])

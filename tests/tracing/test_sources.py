@@ -1,12 +1,13 @@
 """Sources: the formula by hand, shares that sum to 1, segments, tables."""
 
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
 
 from clearhead.errors import InputError, NotKeptError, TokenError, UnsupportedError
-from clearhead.tracing.sources import measure_sources, segment_names, segment_shares
+from clearhead.tracing.sources import _norms, measure_sources, segment_names, segment_shares
 from clearhead.tracing.trace import trace
 from tests.tracing.families import TRACED, made
 
@@ -68,6 +69,8 @@ def test_only_chosen_layers_are_summed(by, model, ids):
     found = trace(model, ids)
     for layers in ([1], [1, 0], (0, 1)):
         sources = found.sources(by=by, layers=layers)
+        as_slice = found.sources(by=by, layers=slice(min(layers), max(layers) + 1))
+        assert (sources.share - as_slice.share).abs().max() < 1e-6
         links = by_hand(found, 10, by=by, layers=layers)
         assert sources.layers == tuple(layers)
         assert (sources.share - links.sum(0) / links.sum()).abs().max() < 1e-5
@@ -123,9 +126,9 @@ def test_layers_may_have_different_numbers_of_heads(tiny_llama, tiny_gpt2, ids):
         {name: narrow.recorded.tensors[name][:1] for name in ("key", "value")}
     )
     layers = {0: one, 5: narrow, 7: two}
-    share, strongest, _ = measure_sources(layers, row=10, by="contribution", top=10**6)
-    assert share.sum() == pytest.approx(1, abs=1e-6)
-    heads = {(link.layer, link.head) for link in strongest}
+    measured = measure_sources(layers, row=10, by="contribution", top=10**6)
+    assert measured.share.sum() == pytest.approx(1, abs=1e-6)
+    heads = {(link.layer, link.head) for link in measured.strongest}
     assert heads == {(0, h) for h in range(4)} | {(5, 0), (5, 1)} | {(7, h) for h in range(4)}
 
 
@@ -139,6 +142,15 @@ def test_a_measure_that_is_none_is_an_error(tiny_llama, ids):
     assert str(caught.value) == "layers must name at least one layer to sum, got none"
     with pytest.raises(NotKeptError):
         found.sources(layers=[3])
+    with pytest.raises(InputError) as caught:
+        found.sources(layers=1)
+    assert str(caught.value) == (
+        "layers must be a slice or a collection of integers, got 1; "
+        "give layers=[1] for that one alone"
+    )
+    with pytest.raises(InputError) as caught:
+        found.sources(layers=[True])
+    assert str(caught.value) == "layers must hold integers, got [True]"
 
 
 def test_without_an_output_projection_attention_is_still_measured(tiny_llama, ids):
@@ -151,6 +163,22 @@ def test_without_an_output_projection_attention_is_still_measured(tiny_llama, id
     unknown = {link.layer for link in sources.strongest if link.contribution != link.contribution}
     assert unknown == {1}
     assert found.sources(layers=[0, 2]).share.sum() == pytest.approx(1, abs=1e-6)
+    with pytest.raises(NotKeptError) as caught:
+        found.sources()
+    assert str(caught.value) == (
+        "contributions of layer 1 (model.layers.1.self_attn) cannot be made: there is no one "
+        "linear layer that alone was handed this layer's context as it is, so W_O is not known; "
+        "context, weights and sources(by='attention') are"
+    )
+
+
+def test_unknown_norms_lie_where_the_trace_does(tiny_llama, ids):
+    layer = trace(tiny_llama, ids)[1]
+    tensors = {name: tensor.to("meta") for name, tensor in layer.recorded.tensors.items()}
+    moved = replace(layer, recorded=replace(layer.recorded, tensors=tensors), projection=None)
+    norms = _norms(moved, required=False)
+    assert norms.device.type == "meta"
+    assert norms.shape == (4, 11)
 
 
 # ----------------------------------------------------------------------------------------- segments

@@ -161,8 +161,11 @@ def test_what_is_kept_is_what_passed(tiny_llama, ids):
 
 def test_a_trace_lies_where_it_is_told_to(tiny_llama, ids):
     assert trace(tiny_llama, ids, device="cpu")[0].query.device.type == "cpu"
-    with pytest.raises(RuntimeError):
+    with pytest.raises(InputError) as caught:
         trace(tiny_llama, ids, device="no such place")
+    # the reason after it is PyTorch's
+    said = "device: expected one of this machine, got 'no such place': "
+    assert str(caught.value).startswith(said)
 
 
 def test_a_trace_knows_what_made_it(text_model):
@@ -209,6 +212,36 @@ def test_a_text_longer_than_the_context_is_refused_with_both_numbers(text_model)
             InputError,
             "keep must name some of attention_input, context, output; got scores, weights",
         ),
+        (
+            {"keep": "context"},
+            InputError,
+            (
+                "keep must be a collection of names, some of attention_input, context, output; "
+                "got 'context'"
+            ),
+        ),
+        (
+            {"layers": 1},
+            InputError,
+            (
+                "layers must be a slice or a collection of integers, got 1; "
+                "give layers=[1] for that one alone"
+            ),
+        ),
+        (
+            {"queries": True},
+            InputError,
+            "queries must be a slice or a collection of integers, got True",
+        ),
+        (
+            {"queries": torch.tensor([True, False, True])},
+            InputError,
+            (
+                "queries must hold integers, got truth values: give the places where they are "
+                "True, by .nonzero().flatten()"
+            ),
+        ),
+        ({"queries": [0, 1.5]}, InputError, "queries must hold integers, got [0, 1.5]"),
         (
             {"layers": [0, 2, 7]},
             InputError,

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from clearhead.errors import NotKeptError, TokenError
+from clearhead.errors import InputError, NotKeptError, TokenError
 from clearhead.tracing.trace import trace
 from tests.tracing.families import ENCODERS, TRACED, made
 from tests.tracing.largest import Largest
@@ -91,8 +91,18 @@ def test_a_layer_not_traced_says_how_to_trace_it(tiny_llama, ids):
         "layer 1 was not traced (this trace holds layers 0, 2): trace again with layers=[1, …] or "
         "layers=None, if the model has it"
     )
-    with pytest.raises(NotKeptError):
-        found[-1]
+
+
+@pytest.mark.parametrize("layer", [-1, slice(0, 1), True, 1.0, "1", None, (0, 1)])
+def test_a_layer_is_asked_for_by_its_number(layer, tiny_llama, ids):
+    found = trace(tiny_llama, ids, layers=[0, 2])
+    with pytest.raises(InputError) as caught:
+        found[layer]
+    assert str(caught.value) == (
+        "a layer is asked for by its number, counted from 0 (this trace holds layers 0, 2), "
+        f"got {layer!r}"
+    )
+    assert found[torch.tensor(2)] is found[2]
 
 
 # -------------------------------------------------------------------------------------- next tokens
@@ -115,7 +125,10 @@ def test_next_tokens_are_spelled(text_model):
     spelled = {token.token_id: token.token for token in found}
     assert (spelled[0], spelled[258], spelled[259]) == ("<s>", "he", " he")
     assert spelled[299] == "<299>"
-    assert trace(text_model, "he").next_tokens(0) == ()
+    for wrong in (0, -1, 1.5, True, None):
+        with pytest.raises(InputError) as caught:
+            trace(text_model, "he").next_tokens(wrong)
+        assert str(caught.value) == f"k must be an integer of at least 1, got {wrong!r}"
 
 
 def test_an_encoder_predicts_no_next_token(seeded_weights, ids):

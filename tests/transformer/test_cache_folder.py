@@ -71,14 +71,36 @@ def test_a_new_one_replaces_the_old_one_and_what_the_dead_left(tmp_path: Path) -
     assert names == [".targetother.part-0badcafe", "target"]
 
 
-def test_a_full_disk_says_what_to_do(tmp_path: Path) -> None:
+_REFUSALS = [
+    (errno.ENOSPC, "No space left on device", None),  # a write names no file
+    (errno.EDQUOT, "Disk quota exceeded", None),
+    (errno.EACCES, "Permission denied", "inner/file"),
+]
+
+
+@pytest.mark.parametrize(("number", "reason", "file"), _REFUSALS)
+def test_a_disk_that_refuses_says_what_to_do(
+    number: int, reason: str, file: str | None, tmp_path: Path
+) -> None:
     target = tmp_path / "target"
-    with pytest.raises(CheckpointError) as caught, whole_folder(target):
-        raise OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(CheckpointError) as caught, whole_folder(target) as folder:
+        raise OSError(number, reason, None if file is None else str(folder / file))
     assert str(caught.value) == (
-        f"{target} cannot be written: No space left on device; "
-        "make room, or set CLEARHEAD_CACHE to another folder"
+        f"{target} cannot be written: {reason}; make room, or set CLEARHEAD_CACHE to another folder"
     )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.EACCES, errno.ENOSPC])
+def test_what_cannot_be_read_elsewhere_is_not_said_to_be_written(
+    number: int, tmp_path: Path
+) -> None:
+    elsewhere = str(tmp_path / "source")
+    with pytest.raises(OSError, match="the source") as caught, whole_folder(tmp_path / "target"):
+        raise OSError(number, "the source", elsewhere)
+    assert caught.value.filename == elsewhere
+    with pytest.raises(OSError, match="Input/output error"), whole_folder(tmp_path / "target"):
+        raise OSError(errno.EIO, "Input/output error")  # a read names no file either
     assert list(tmp_path.iterdir()) == []
 
 

@@ -4,14 +4,18 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from clearhead.errors import CheckpointError, InputError, UnknownModelError
 from clearhead.transformer import checkpoint
-from clearhead.transformer.checkpoint import from_pretrained, resolve
+from clearhead.transformer.checkpoint import Resolved, from_pretrained, resolve
 from clearhead.transformer.fetch import PACKAGES
 from tests.transformer.gguf.tiny_gguf import random_tensors, write_gguf
+
+if TYPE_CHECKING:
+    from transformers import LlamaForCausalLM
 
 
 @pytest.fixture
@@ -57,8 +61,34 @@ def test_a_folder_is_taken_as_it_is(tmp_path: Path) -> None:
         "model.safetensors and tokenizer.json"
     )
     (tmp_path / "config.json").write_text("{}")
-    assert resolve(tmp_path) == tmp_path
-    assert resolve(str(tmp_path)) == tmp_path
+    assert resolve(tmp_path) == Resolved(tmp_path, tmp_path.name)
+    assert resolve(str(tmp_path)) == Resolved(tmp_path, tmp_path.name)
+
+
+def test_a_folder_is_called_by_its_name_however_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = tmp_path / "tiny.model" / "inner"
+    inner.mkdir(parents=True)
+    (tmp_path / "tiny.model" / "config.json").write_text("{}")
+    (tmp_path / "link").symlink_to(tmp_path / "tiny.model")
+    monkeypatch.chdir(tmp_path / "tiny.model")
+    for given in (".", "./", "inner/..", tmp_path / "tiny.model", "../tiny.model/."):
+        assert resolve(given).name == "tiny.model"
+    assert resolve("../link").name == "link"
+    monkeypatch.chdir(inner)
+    assert resolve("..").name == "tiny.model"
+
+
+def test_the_working_directory_as_a_model(
+    tiny_llama: "LlamaForCausalLM", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tiny").mkdir()
+    tiny_llama.save_pretrained(tmp_path / "tiny")
+    monkeypatch.chdir(tmp_path / "tiny")
+    model = from_pretrained(".")
+    assert model.clearhead_name == "tiny"
+    assert model.clearhead_origin == "tiny float32, as stored"
 
 
 def test_an_alias_goes_before_a_folder_of_that_name(
@@ -70,15 +100,28 @@ def test_an_alias_goes_before_a_folder_of_that_name(
     monkeypatch.setattr(checkpoint, "fetch", lambda package: tmp_path / "minilm" / package.alias)
     (tmp_path / "minilm" / "minilm").mkdir()
     (tmp_path / "minilm" / "minilm" / "config.json").write_text("{}")
-    assert resolve("minilm") == tmp_path / "minilm" / "minilm"
-    assert resolve("./minilm") == Path("minilm")
+    assert resolve("minilm") == Resolved(tmp_path / "minilm" / "minilm", "minilm")
+    assert resolve("./minilm") == Resolved(Path("minilm"), "minilm")
+
+
+def test_an_alias_keeps_its_name_beside_a_folder_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "smollm2").mkdir()
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "config.json").write_text("{}")
+    monkeypatch.setattr(checkpoint, "fetch", lambda _package: tmp_path / "package")
+    assert resolve("smollm2") == Resolved(tmp_path / "package", "smollm2")
 
 
 def test_a_gguf_file_by_its_name_or_by_its_content(tmp_path: Path, cache: Path) -> None:
     file = write_gguf(tmp_path / "x.gguf", random_tensors(0))
-    folder = resolve(file)
-    assert folder.parent == cache / "models"
-    assert resolve(file.rename(tmp_path / "x.model")) == folder
+    found = resolve(file)
+    assert found.folder.parent == cache / "models"
+    assert found.name == "x.gguf"
+    renamed = file.rename(tmp_path / "x.model")
+    assert resolve(renamed) == Resolved(found.folder, "x.model")
 
 
 def test_a_file_that_is_no_model(tmp_path: Path, cache: Path) -> None:
@@ -100,16 +143,19 @@ def test_a_hub_name_is_asked_for_with_its_revision(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(
         hub, "from_hub", lambda name, *, revision: asked.append((name, revision)) or Path("/there")
     )
-    assert resolve("org/na.me-1") == Path("/there")
-    assert resolve("org/na.me-1", revision="v1") == Path("/there")
+    there = Resolved(Path("/there"), "org/na.me-1")
+    assert resolve("org/na.me-1") == there
+    assert resolve("org/na.me-1", revision="v1") == there
     assert asked == [("org/na.me-1", None), ("org/na.me-1", "v1")]
 
 
-def test_only_a_hub_name_has_revisions(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as caught:
-        resolve(tmp_path, revision="v1")
-    said = f"revision: only a hub name has one, and {str(tmp_path)!r} is none"
-    assert str(caught.value) == said
+def test_only_a_hub_name_has_revisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "fetch", None)  # nothing is fetched only to be refused
+    for given in (str(tmp_path), "smollm2"):
+        with pytest.raises(InputError) as caught:
+            resolve(given, revision="v1")
+        said = f"revision: only a hub name has one, and {given!r} is none"
+        assert str(caught.value) == said
 
 
 def test_no_such_engine() -> None:

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from clearhead.errors import InputError, NotKeptError, TraceError, gathered
+from clearhead.report.asked import asked_faults
 from clearhead.report.folding import stretches
 from clearhead.report.notes import notes_for
 from clearhead.report.parts import (
-    MEASURES,
     Band,
     FirstToken,
     HeadLine,
@@ -20,9 +21,12 @@ from clearhead.report.parts import (
     SourceToken,
     Strip,
 )
-from clearhead.report.reads import ReadableSources, ReadableTrace
 from clearhead.tokens.pieces import Piece
 from clearhead.tracing.finding import occurrences
+
+if TYPE_CHECKING:  # these bring torch, which the command line imports only when it has to
+    from clearhead.tracing.sources import Sources
+    from clearhead.tracing.traced import Trace
 
 __all__ = ["build_report", "level_of"]
 
@@ -34,7 +38,7 @@ _Shares = dict[Measure, list[float] | None]
 
 
 def build_report(
-    trace: ReadableTrace,
+    trace: "Trace",
     *,
     token: int | str = -1,
     by: Measure = "contribution",
@@ -56,6 +60,8 @@ def build_report(
     Raises:
         InputError: ``by``, ``layers`` or ``top`` cannot be served; all faults in one message.
         TokenError: the token is not in the text.
+        NotKeptError: the trace did not keep the token's row, or contributions are asked for and the
+            model's W_O is not known.
         TraceError: the shares are not finite.
 
     Cost: two passes of one row of A over the chosen layers and heads; nothing n×n.
@@ -80,16 +86,12 @@ def level_of(share: float) -> int:
     return sum(share >= band.at_least for band in _SCALE)
 
 
-def _check(trace: ReadableTrace, by: str, layers: Sequence[int] | None, top: int) -> None:
-    faults: list[str] = []
-    if by not in MEASURES:
-        faults.append(f"by: expected one of {', '.join(MEASURES)}; got {by!r}")
+def _check(trace: "Trace", by: str, layers: Sequence[int] | None, top: int) -> None:
+    faults = asked_faults(by, top)
     missing = sorted(set(layers or ()) - set(trace.layers))
     if missing or (layers is not None and not layers):
         got = ", ".join(map(str, missing)) or "no layer at all"
         faults.append(f"layers: expected some of {_ranges(trace.layers)}; got {got}")
-    if top < 1:
-        faults.append(f"top: expected at least 1; got {top}")
     if faults:
         raise InputError(gathered("cannot look", faults))
 
@@ -100,7 +102,7 @@ def _ranges(layers: Sequence[int]) -> str:
 
 
 def _shares(
-    trace: ReadableTrace, chosen: ReadableSources, by: Measure, layers: Sequence[int] | None
+    trace: "Trace", chosen: "Sources", by: Measure, layers: Sequence[int] | None
 ) -> _Shares:
     """All shares by both measures: a page switches between them without the model."""
     own = _finite(chosen, by)
@@ -114,8 +116,8 @@ def _shares(
     return {"contribution": _finite(beside, "contribution"), "attention": own}
 
 
-def _finite(sources: ReadableSources, by: Measure) -> list[float]:
-    shares = [float(share) for share in sources.share.tolist()]
+def _finite(sources: "Sources", by: Measure) -> list[float]:
+    shares = [float(share) for share in sources.share.numpy(force=True).tolist()]
     if not all(map(math.isfinite, shares)):
         raise TraceError(
             f"the shares by {by} of token {sources.target} are not finite: the model's queries,"
@@ -124,7 +126,7 @@ def _finite(sources: ReadableSources, by: Measure) -> list[float]:
     return shares
 
 
-def _head_line(trace: ReadableTrace, layers: Sequence[int] | None) -> HeadLine:
+def _head_line(trace: "Trace", layers: Sequence[int] | None) -> HeadLine:
     return HeadLine(
         model=trace.model_name,
         weights_origin=trace.weights_origin,
@@ -138,8 +140,8 @@ def _head_line(trace: ReadableTrace, layers: Sequence[int] | None) -> HeadLine:
 
 
 def _strip(
-    trace: ReadableTrace,
-    chosen: ReadableSources,
+    trace: "Trace",
+    chosen: "Sources",
     shares: _Shares,
     by: Measure,
     *,
@@ -194,7 +196,7 @@ def _are_words(pieces: Sequence[Piece]) -> bool:
     return any(piece.text in ("[CLS]", "[SEP]") or piece.text[:2] == "##" for piece in pieces)
 
 
-def _heads(trace: ReadableTrace, chosen: ReadableSources) -> HeadTable:
+def _heads(trace: "Trace", chosen: "Sources") -> HeadTable:
     rows = tuple(
         HeadRow(
             layer=link.layer,
@@ -212,9 +214,7 @@ def _heads(trace: ReadableTrace, chosen: ReadableSources) -> HeadTable:
     return HeadTable(rows, reading_first)
 
 
-def _first_token(
-    trace: ReadableTrace, chosen: ReadableSources, contribution: list[float] | None
-) -> FirstToken:
+def _first_token(trace: "Trace", chosen: "Sources", contribution: list[float] | None) -> FirstToken:
     attention = float(chosen.first_token_attention)
     brings = None if contribution is None else contribution[0]
     less = brings is not None and brings < attention
@@ -222,7 +222,7 @@ def _first_token(
     return FirstToken(trace.tokens[0], attention, brings, soaks)
 
 
-def _next_tokens(trace: ReadableTrace) -> NextTokens:
+def _next_tokens(trace: "Trace") -> NextTokens:
     likeliest = tuple(
         LikelyToken(entry.token, entry.token_id, float(entry.probability))
         for entry in trace.next_tokens(_LIKELIEST)

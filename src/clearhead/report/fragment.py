@@ -8,10 +8,25 @@ each stands beside its gauge.
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from clearhead.report.figures import length, percent, percent_at_most, scale_bound, size
+from clearhead.report.figures import percent, scale_bound
 from clearhead.report.parts import LookReport, SourceToken, Strip
+from clearhead.report.sentences import (
+    LINK_HEADINGS,
+    STRONGEST_LINKS,
+    drew_from,
+    facts,
+    folded,
+    link_cells,
+    model_and_weights,
+    next_cells,
+    noted,
+    source_cells,
+    what_comes_next,
+    what_it_took,
+    which_token,
+)
 from clearhead.report.strip import GAUGES
-from clearhead.report.visible import label, visible
+from clearhead.report.visible import label
 
 __all__ = ["render_fragment"]
 
@@ -34,53 +49,40 @@ def render_fragment(report: LookReport) -> str:
             *_head(report),
             f"<p>{_strip(report.strip)}</p>",
             f"<p><small>Share at least: {_legend(report.strip)}</small></p>",
-            *_table("Strongest sources", ("share", "token", "position"), _sources(report.strip)),
             *_table(
-                "Through which heads: the strongest links",
-                ("layer", "head", "source", "position", "weight", "contribution", "share"),
-                _links(report),
+                "Strongest sources", ("share", "token", "position"), source_cells(report.strip)
             ),
+            *_table(STRONGEST_LINKS, LINK_HEADINGS, link_cells(report)),
             *_next_tokens(report),
-            *(f"<p><small>{_note(note.text, note.source)}</small></p>" for note in report.notes),
+            *(f"<p><small>{escape(noted(note))}</small></p>" for note in report.notes),
             "</div>",
         ]
     )
 
 
 def _head(report: LookReport) -> Iterator[str]:
-    head, strip, first = report.head, report.strip, report.first_token
-    chosen = escape(_label(report.target))
-    yield f"<p><b>{escape(visible(head.model))}</b>: {escape(visible(head.weights_origin))}<br>"
-    yield f"{head.tokens:,} tokens, {len(head.layers)} layers × {head.heads} heads,"
-    yield f" {head.seconds:.2f} s; the trace holds {size(head.trace_bytes)},"
-    yield f" the full matrices would take {size(head.dense_bytes)}</p>"
-    yield f"<p>Where ⟦{chosen}⟧ (token {strip.target}) drew from, by {strip.by}."
-    if strip.occurrences > 1:
-        yield f" It is the last of {strip.occurrences} such."
-    yield f" On the first token rests {percent(first.attention)} of its attention"
-    brings = first.contribution_share
-    yield "" if brings is None else f"; from there comes {percent(brings)} of the contribution"
-    yield ".</p>"
+    head = report.head
+    yield f"<p><b>{escape(model_and_weights(head))}</b><br>{escape(what_it_took(head))}</p>"
+    yield f"<p>{'<br>'.join(map(escape, facts(report)))}</p>"
+    yield f"<p><b>{escape(drew_from(report.strip))}</b><br>"
+    yield f"<small>{escape(which_token(report))}</small></p>"
 
 
 def _strip(strip: Strip) -> str:
     shown: list[str] = []
     for stretch in strip.stretches:
-        if not stretch.folded:
-            shown.extend(
-                _token(token, strip) for token in strip.tokens[stretch.start : stretch.stop]
-            )
+        if stretch.folded:
+            shown.append(f" <i>{folded(stretch, strip)}</i> ")
             continue
-        shown.append(
-            f" <i>… {stretch.stop - stretch.start} tokens, {percent(stretch.share)} together,"
-            f" none above {percent_at_most(stretch.largest)} …</i> "
-        )
+        shown.extend(_token(token, strip) for token in strip.tokens[stretch.start : stretch.stop])
     return "".join(shown)
 
 
 def _token(token: SourceToken, strip: Strip) -> str:
     spaced = token.space_before
-    text = f"{GAUGES[token.level].strip()}{_label(token, spaced=spaced)}"
+    shown = token.text.removeprefix(" ") if spaced else token.text
+    shown = label(shown, part=token.part, parts=token.parts)
+    text = f"{GAUGES[token.level].strip()}{shown}"
     told = f"token {token.position}, {percent(token.share)}, rank {token.rank}"
     style = _shade(token.level)
     if token.position == strip.target:
@@ -89,11 +91,6 @@ def _token(token: SourceToken, strip: Strip) -> str:
         told, style = f"token {token.position}, came later: cannot be a source", "opacity:.5"
     marked = f'<span style="{style}" title="{told}">{escape(text)}</span>'
     return f"{' ' if spaced else ''}{marked}{'<br>' if token.text.endswith(chr(10)) else ''}"
-
-
-def _label(token: SourceToken, *, spaced: bool = True) -> str:
-    text = token.text.removeprefix(" ") if spaced else token.text
-    return label(text, part=token.part, parts=token.parts)
 
 
 def _shade(level: int) -> str:
@@ -109,31 +106,10 @@ def _legend(strip: Strip) -> str:
     )
 
 
-def _sources(strip: Strip) -> Iterator[tuple[str, ...]]:
-    for position in strip.strongest:
-        token = strip.tokens[position]
-        yield percent(token.share), _label(token, spaced=False), str(position)
-
-
-def _links(report: LookReport) -> Iterator[tuple[str, ...]]:
-    for row in report.heads.rows:
-        yield (
-            str(row.layer),
-            str(row.head),
-            _label(report.strip.tokens[row.source], spaced=False),
-            str(row.source),
-            f"{row.weight:.3f}",
-            length(row.contribution),
-            percent(row.share),
-        )
-
-
 def _next_tokens(report: LookReport) -> Iterator[str]:
-    likeliest = report.next_tokens.likeliest
-    if likeliest:
-        rows = ((percent(likely.probability), label(likely.text)) for likely in likeliest)
-        title = f"What comes next, after token {report.next_tokens.after}"
-        yield from _table(title, ("probability", "token"), rows)
+    upcoming = report.next_tokens
+    if upcoming.likeliest:
+        yield from _table(what_comes_next(upcoming), ("probability", "token"), next_cells(upcoming))
 
 
 def _table(title: str, headings: Iterable[str], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
@@ -143,7 +119,3 @@ def _table(title: str, headings: Iterable[str], rows: Iterable[tuple[str, ...]])
     for row in rows:
         yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>"
     yield "</table>"
-
-
-def _note(text: str, source: str) -> str:
-    return escape(f"{text} ({source})" if source else text)

@@ -5,9 +5,8 @@ import sys
 from typing import BinaryIO
 
 from clearhead.errors import InputError, TokenError
-from clearhead.report.parts import MEASURES, Measure
 
-__all__ = ["given_layers", "given_measure", "given_text", "given_token", "given_top"]
+__all__ = ["given_layers", "given_text", "given_token"]
 
 _LARGEST_TEXT = 64 * 2**20  # bytes; no model reads a text near this size
 
@@ -52,29 +51,6 @@ def given_token(token: str) -> int | str:
     if not token:
         raise InputError("--token: expected a word or a position; got an empty one")
     return int(token) if re.fullmatch(r"-?[0-9]{1,9}", token) else token
-
-
-def given_measure(by: str) -> Measure:
-    """Tell which measure the shares follow.
-
-    Raises:
-        InputError: it is none.
-    """
-    for measure in MEASURES:
-        if by == measure:
-            return measure
-    raise InputError(f"--by: expected {' or '.join(MEASURES)}; got {by!r}")
-
-
-def given_top(top: int) -> int:
-    """Check how many links are to be listed.
-
-    Raises:
-        InputError: none at all.
-    """
-    if top < 1:
-        raise InputError(f"--top: expected at least 1; got {top}")
-    return top
 
 
 def given_layers(layers: str | None) -> list[int] | None:

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from clearhead.errors import InputError
+from clearhead.report.asked import check_asked
 from clearhead.report.build import build_report
 from clearhead.report.fragment import render_fragment
 from clearhead.report.parts import LookReport, Measure
-from clearhead.report.reads import ReadableTrace
 from clearhead.report.terminal import Terminal
 from clearhead.report.text import render_text
 
@@ -67,11 +67,14 @@ def look(
     Raises:
         InputError: an argument cannot be served, or ``text`` is a batch.
         TokenError: the text is empty or too long, or the token is not in it.
-        TraceError: the model cannot be traced.
+        CheckpointError: the model that was named cannot be loaded.
+        TraceError: the model cannot be traced, or its shares are not finite.
+        NotKeptError: ``by`` is ``"contribution"``, and the model's W_O is not known.
 
     Cost: one traced forward pass (memory linear in the text), then one row of A for each layer and
     head, twice.
     """
+    check_asked(by, top)
     from clearhead import from_pretrained, trace
 
     loaded = from_pretrained(model) if isinstance(model, str) else model
@@ -80,6 +83,4 @@ def look(
         raise InputError(
             f"text: expected one sequence; got a batch of {len(traced)}; look at each on its own"
         )
-    # pyright does not see that a cached_property reads like a property.
-    readable = cast(ReadableTrace, traced)
-    return Look(build_report(readable, token=token, by=by, layers=layers, top=top))
+    return Look(build_report(traced, token=token, by=by, layers=layers, top=top))

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from rich.cells import chop_cells
 from rich.text import Text
 
-from clearhead.report.figures import percent, percent_at_most
 from clearhead.report.parts import SourceToken, Stretch, Strip
+from clearhead.report.sentences import folded
 from clearhead.report.visible import cells, visible
 
 __all__ = ["GAUGES", "level_styles", "strip_lines"]
@@ -109,17 +109,14 @@ def _words(spans: Iterator[_Span]) -> Iterator[list[_Span]]:
 def _spans(strip: Strip, styles: Sequence[str]) -> Iterator[_Span]:
     for stretch in strip.stretches:
         if stretch.folded:
-            yield from _fold(stretch, later=strip.causal and stretch.start > strip.target)
+            yield from _fold(stretch, strip)
             continue
         for token in strip.tokens[stretch.start : stretch.stop]:
             yield from _token(token, strip, styles)
 
 
-def _fold(stretch: Stretch, *, later: bool) -> Iterator[_Span]:
-    count = stretch.stop - stretch.start
-    summed = f"{percent(stretch.share)} together, none above {percent_at_most(stretch.largest)}"
-    words = f"… {count} later tokens …" if later else f"… {count} tokens, {summed} …"
-    for place, word in enumerate(words.split(" ")):
+def _fold(stretch: Stretch, strip: Strip) -> Iterator[_Span]:
+    for place, word in enumerate(folded(stretch, strip).split(" ")):
         yield _Span(word, "dim italic", space_before=True, may_break=place == 0)
     yield _SPACE
 

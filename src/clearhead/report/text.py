@@ -7,18 +7,31 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from clearhead.report.figures import length, percent, scale_bound, size
-from clearhead.report.parts import HeadLine, LookReport, NextTokens, Note, Strip
+from clearhead.report.figures import scale_bound
+from clearhead.report.parts import LookReport, NextTokens, Note, Strip
+from clearhead.report.sentences import (
+    LINK_HEADINGS,
+    STRONGEST_LINKS,
+    drew_from,
+    facts,
+    link_cells,
+    model_and_weights,
+    next_cells,
+    noted,
+    source_cells,
+    what_comes_next,
+    what_it_took,
+    which_token,
+)
 from clearhead.report.strip import GAUGES, level_styles, strip_lines
 from clearhead.report.terminal import Terminal, rendered
-from clearhead.report.visible import cells, label, shortened, visible
+from clearhead.report.visible import cells
 
 __all__ = ["render_text"]
 
 _INDENT = 2
 _BAR, _HALF_BAR = "━", "╸"
 _NARROW = 60
-_HEADINGS = ("layer", "head", "source", "position", "weight", "contribution", "share")
 _NARROW_HEADINGS = ("L", "H", "source", "at", "weight", "contr", "share")
 
 
@@ -37,9 +50,10 @@ def render_text(report: LookReport, terminal: Terminal) -> str:
 
 
 def _sections(report: LookReport, width: int, styles: Sequence[str]) -> Iterator[RenderableType]:
-    yield from _head(report.head)
+    yield _title(model_and_weights(report.head))
+    yield Text(what_it_took(report.head))
     yield ""
-    yield from _facts(report)
+    yield from map(Text, facts(report))
     yield ""
     yield from _drew_from(report, width, styles)
     yield ""
@@ -51,65 +65,13 @@ def _sections(report: LookReport, width: int, styles: Sequence[str]) -> Iterator
     yield _foot(report.notes)
 
 
-# ------------------------------------------------------------------------------------- head line
-
-
-def _head(head: HeadLine) -> Iterator[Text]:
-    name, origin = visible(head.model), visible(head.weights_origin)
-    known = origin.startswith(name) and bool(origin)
-    yield Text(origin if known else f"{name}: {origin}" if origin else name, "bold")
-    layers = "1 layer" if len(head.layers) == 1 else f"{len(head.layers)} layers"
-    yield Text(
-        f"{_count(head.tokens, 'token')}, {layers} × {_count(head.heads, 'head')},"
-        f" {head.seconds:.2f} s; the trace holds {size(head.trace_bytes)}"
-        f" (grows with the text), the full matrices would take {size(head.dense_bytes)}"
-        " (grows with its square)"
-    )
-
-
-def _facts(report: LookReport) -> Iterator[Text]:
-    strip, first = report.strip, report.first_token
-    if strip.strongest:
-        source = strip.tokens[strip.strongest[0]]
-        itself = source.position == strip.target
-        name = "itself" if itself else f"{_name(strip, source.position)} (token {source.position})"
-        yield Text(
-            f"⟦{_name(strip, strip.target)}⟧ drew most from {name}:"
-            f" {percent(source.share)} of its {_measured(strip)}"
-        )
-    brings = first.contribution_share
-    rests = f"On the first token, {_quoted(first.text)}, rests {percent(first.attention)} of its"
-    comes = "" if brings is None else f"; from there comes {percent(brings)} of the contribution"
-    yield Text(f"{rests} attention{comes}")
-    if report.next_tokens.likeliest:
-        best = report.next_tokens.likeliest[0]
-        yield Text(f"Likeliest next token: {label(best.text)}, {percent(best.probability)}")
-
-
-def _measured(strip: Strip) -> str:
-    return "incoming contribution" if strip.by == "contribution" else "attention"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def _name(strip: Strip, position: int) -> str:
-    token = strip.tokens[position]
-    return shortened(label(token.text.strip(" "), part=token.part, parts=token.parts) or "␣", 24)
-
-
-def _quoted(text: str) -> str:
-    return shortened(label(text.strip(" ")) or "␣", 24)
-
-
 # ------------------------------------------------------------------------------ where it drew from
 
 
 def _drew_from(report: LookReport, width: int, styles: Sequence[str]) -> Iterator[RenderableType]:
     strip = report.strip
-    yield _title(f"Where ⟦{_name(strip, strip.target)}⟧ drew from, by {strip.by}")
-    yield Text(_which_token(report), "dim")
+    yield _title(drew_from(strip))
+    yield Text(which_token(report), "dim")
     yield ""
     lines = strip_lines(strip, width - _INDENT, styles=styles)
     yield from (Padding(line, (0, 0, 0, _INDENT)) for line in lines)
@@ -121,29 +83,6 @@ def _drew_from(report: LookReport, width: int, styles: Sequence[str]) -> Iterato
         yield Text("┊ what follows came later and cannot reach the chosen token.", "dim")
     yield ""
     yield _source_table(strip, width)
-
-
-def _which_token(report: LookReport) -> str:
-    strip, layers = report.strip, report.head.layers
-    place = f"Token {strip.target} of {len(strip.tokens)}, counted from 0"
-    if strip.asked is not None and strip.asked.strip() != report.target.text.strip():
-        place = f"{place}, where {shortened(label(strip.asked), 24)} ends"
-    if strip.occurrences > 1:
-        found = ", ".join(map(str, strip.found_at[:-1]))
-        others = f"; also at {found}" if len(strip.found_at) > 1 else ""
-        place = f"{place}, the last of {strip.occurrences} such{others}"
-    return f"{place}. {_layers(layers)}, all heads."
-
-
-def _layers(layers: tuple[int, ...]) -> str:
-    runs: list[list[int]] = []
-    for layer in layers:
-        if runs and layer == runs[-1][-1] + 1:
-            runs[-1].append(layer)
-        else:
-            runs.append([layer])
-    named = ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
-    return f"Layers {named}" if len(layers) > 1 else f"Layer {named}"
 
 
 def _legend(strip: Strip, width: int, styles: Sequence[str]) -> Text:
@@ -163,18 +102,12 @@ def _source_table(strip: Strip, width: int) -> Table:
     table.add_column("position", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     most = _text_cells(width, taken=7 + 10 + 6)
-    names = [_cell(strip, position, most) for position in strip.strongest]
-    room = _bar_cells(width, 7 + max(map(cells, (*names, "token"))) + 2 + 10)
-    for name, position in zip(names, strip.strongest, strict=True):
-        share = strip.tokens[position].share
-        table.add_row(percent(share), name, str(position), _bar(share, room))
+    rows = list(source_cells(strip, most=most))
+    widest = max(cells("token"), *(cells(name) for _, name, _ in rows))
+    room = _bar_cells(width, 7 + widest + 2 + 10)
+    for row, position in zip(rows, strip.strongest, strict=True):
+        table.add_row(*row, _bar(strip.tokens[position].share, room))
     return table
-
-
-def _cell(strip: Strip, position: int, most: int) -> str:
-    token = strip.tokens[position]
-    shown = label(token.text, part=token.part, parts=token.parts)
-    return shortened(f"⟦{shown}⟧" if position == strip.target else shown, most)
 
 
 # ------------------------------------------------------------------------------------ which heads
@@ -183,22 +116,14 @@ def _cell(strip: Strip, position: int, most: int) -> str:
 def _which_heads(report: LookReport, width: int) -> Iterator[RenderableType]:
     narrow = width < _NARROW
     table = _table(gap=1 if narrow else 2)
-    for heading in _NARROW_HEADINGS if narrow else _HEADINGS:
+    for heading in _NARROW_HEADINGS if narrow else LINK_HEADINGS:
         justify = "left" if heading == "source" else "right"
         table.add_column(heading, justify=justify, no_wrap=True)
     most = _text_cells(width, taken=31 if narrow else 58)
-    for row in report.heads.rows:
-        table.add_row(
-            str(row.layer),
-            str(row.head),
-            _cell(report.strip, row.source, most),
-            str(row.source),
-            f"{row.weight:.3f}",
-            length(row.contribution),
-            percent(row.share),
-        )
+    for row in link_cells(report, most=most):
+        table.add_row(*row)
     legend = " (L layer, H head)" if narrow else ""
-    yield _title(f"Through which heads: the strongest links{legend}")
+    yield _title(f"{STRONGEST_LINKS}{legend}")
     yield table
 
 
@@ -206,17 +131,17 @@ def _which_heads(report: LookReport, width: int) -> Iterator[RenderableType]:
 
 
 def _came_out(next_tokens: NextTokens, width: int) -> Iterator[RenderableType]:
-    yield _title(f"What comes next, after token {next_tokens.after}")
+    yield _title(what_comes_next(next_tokens))
     table = _table()
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.show_header = False
     most = _text_cells(width, taken=7 + 8)
-    names = [shortened(label(likely.text), most) for likely in next_tokens.likeliest]
-    room = _bar_cells(width, 7 + max(map(cells, names)) + 2)
-    for name, likely in zip(names, next_tokens.likeliest, strict=True):
-        table.add_row(percent(likely.probability), name, _bar(likely.probability, room))
+    rows = list(next_cells(next_tokens, most=most))
+    room = _bar_cells(width, 7 + max(cells(name) for _, name in rows) + 2)
+    for row, likely in zip(rows, next_tokens.likeliest, strict=True):
+        table.add_row(*row, _bar(likely.probability, room))
     yield table
 
 
@@ -227,8 +152,7 @@ def _foot(notes: Iterable[Note]) -> Table:
     table = _table(gap=1)
     table.show_header = False
     for note in notes:
-        source = f" ({note.source})" if note.source else ""
-        table.add_row("·", Text(f"{note.text}{source}", "dim"))
+        table.add_row("·", Text(noted(note), "dim"))
     return table
 
 

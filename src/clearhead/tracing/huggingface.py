@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import ExitStack, contextmanager
 from typing import Any, cast
 
@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from clearhead.errors import InputError, TraceError, UnsupportedError
 from clearhead.pipeline.indexing import distinct
 from clearhead.pipeline.tap import Site
-from clearhead.tracing.huggingface_attention import Watch, attention_function, watch_of
+from clearhead.tracing.huggingface_attention import attention_function
 from clearhead.tracing.huggingface_masks import lazy_mask
-from clearhead.tracing.models import OutputProjection
+from clearhead.tracing.huggingface_watch import Watch, watch_of
+from clearhead.tracing.models import OutputProjection, evaluating
 
 __all__ = ["NAME", "HuggingFaceModel", "register_attention"]
 
@@ -63,8 +64,13 @@ class HuggingFaceModel:
         return tuple(self._modules)
 
     def output_projection(self, site: Site) -> OutputProjection | None:
-        """The linear layer that was handed this site's context; None where none was."""
+        """The linear layer that alone was handed this site's context; None where none was."""
         return self._watch.projections.get(site)
+
+    @property
+    def misread(self) -> Collection[Site]:
+        """Sites whose context a second layer read: what the first one gave is a part of O."""
+        return self._watch.misread
 
     def logits(self, ids: Tensor, *, attention_mask: Tensor | None, last: Tensor) -> Tensor | None:
         """Run the model without a cache; only the positions asked for reach the vocabulary."""
@@ -95,7 +101,7 @@ class HuggingFaceModel:
         self._watch = self._own_watch()
         with ExitStack() as undo:
             if undo.enter_context(self._watch.watching(self._model)):
-                undo.enter_context(_evaluating(self._model))
+                undo.enter_context(evaluating(self._model))
                 undo.enter_context(_switched(self._model))
             try:
                 yield
@@ -175,14 +181,3 @@ def _switched(model: Any) -> Generator[None]:
     finally:
         for key, config in configs.items():
             config._attn_implementation_internal = before[key]
-
-
-@contextmanager
-def _evaluating(model: nn.Module) -> Generator[None]:
-    training = [part for part in model.modules() if part.training]
-    model.eval()
-    try:
-        yield
-    finally:
-        for part in training:
-            part.training = True

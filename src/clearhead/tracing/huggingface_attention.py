@@ -1,147 +1,23 @@
-"""What transformers calls in place of its own attention, and what is observed around that call.
+"""What transformers calls in place of its own attention.
 
-Q, K and V arrive with the call, which gives the tap everything up to C. X and W_O are no part of
-it, so they are *observed*: X is what the attention module is handed, and W_O is the linear layer
-that is next handed exactly the C we returned. Nothing is guessed from names.
+Q, K and V arrive with the call, which gives the tap everything up to C. X, O and W_O are no part of
+it: ``huggingface_watch`` observes them.
 """
 
-from collections.abc import Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from transformers.pytorch_utils import Conv1D
 
 from clearhead.errors import UnsupportedError
 from clearhead.masks import Mask, causal_mask, document_mask
 from clearhead.pipeline.rule import ScoreRule
-from clearhead.pipeline.tap import Site, attend, visit
+from clearhead.pipeline.tap import Site, attend
 from clearhead.tracing.huggingface_masks import LazyMask
-from clearhead.tracing.models import OutputProjection
+from clearhead.tracing.huggingface_watch import watching
 
-__all__ = ["Watch", "attention_function", "watch_of"]
-
-
-class Watch:
-    """What is observed of one model while it runs.
-
-    Args:
-        sites: the attention modules, and which site each one is.
-
-    Attributes:
-        projections: W_O of each site, once a run has shown it.
-    """
-
-    def __init__(self, sites: Mapping[nn.Module, Site]) -> None:
-        self.projections: dict[Site, OutputProjection] = {}
-        self._sites = WeakKeyDictionary(sites)
-        self._runs = 0
-        self._undo = ExitStack()
-        self._returned: tuple[Site, Tensor, int | None] | None = None
-        self._projecting: tuple[Site, nn.Module] | None = None
-
-    @contextmanager
-    def watching(self, model: nn.Module) -> Generator[bool]:
-        """Observe a model's modules; inside another watch of the same model, go on with that one.
-
-        Yields:
-            Whether this is the outermost watch.
-        """
-        if self._runs == 0:
-            self._begin(model)
-        self._runs += 1
-        try:
-            yield self._runs == 1
-        finally:
-            self._runs -= 1
-            if self._runs == 0:
-                self._undo.close()
-                self._returned = self._projecting = None
-
-    def site(self, module: nn.Module) -> Site:
-        """Which site an attention module is."""
-        return self._sites[module]
-
-    def returned(self, site: Site, context: Tensor) -> None:
-        """Remember the context that was just handed to the model.
-
-        It is held until W_O reads it, or the next layer comes: memory that was let go may be taken
-        by another tensor of the same size, which would then pass for it.
-        """
-        self._returned = (site, context, _writes(context))
-
-    def _begin(self, model: nn.Module) -> None:
-        for module, site in self._sites.items():
-            _WATCHED[module] = self
-            self._undo.callback(_WATCHED.pop, module, None)
-            hook = module.register_forward_pre_hook(_sees_input(site), with_kwargs=True)
-            self._undo.callback(hook.remove)
-        for module in model.modules():
-            if isinstance(module, nn.Linear | Conv1D):
-                self._undo.callback(module.register_forward_pre_hook(self._reads).remove)
-                self._undo.callback(module.register_forward_hook(self._gives).remove)
-
-    def _reads(self, module: Any, args: tuple[Any, ...]) -> None:
-        """A linear layer is about to run: is it handed the context that was just returned?"""
-        if self._returned is None or not args:
-            return
-        site, context, writes = self._returned
-        if not _is_joined(args[0], context) or _writes(context) != writes:
-            return
-        weight: Tensor = module.weight.T if isinstance(module, Conv1D) else module.weight
-        bias: Tensor | None = module.bias
-        self.projections[site] = OutputProjection(
-            weight.detach(), None if bias is None else bias.detach()
-        )
-        self._returned, self._projecting = None, (site, module)
-
-    def _gives(self, module: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
-        del args
-        if self._projecting is None or self._projecting[1] is not module:
-            return output
-        site, self._projecting = self._projecting[0], None
-        return visit(site, "output", output)
-
-
-#: The watch of each attention module of a model that is being watched.
-_WATCHED: WeakKeyDictionary[nn.Module, Watch] = WeakKeyDictionary()
-
-
-def watch_of(sites: Mapping[nn.Module, Site]) -> Watch:
-    """The watch that is on these modules already, or a new one."""
-    known = next((_WATCHED[module] for module in sites if module in _WATCHED), None)
-    return Watch(sites) if known is None else known
-
-
-def _sees_input(site: Site) -> Any:
-    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        del module
-        if args:
-            return (visit(site, "attention_input", args[0]), *args[1:]), kwargs
-        if "hidden_states" not in kwargs:
-            return None
-        read = visit(site, "attention_input", kwargs["hidden_states"])
-        return args, {**kwargs, "hidden_states": read}
-
-    return hook
-
-
-def _is_joined(tensor: Tensor, context: Tensor) -> bool:
-    """Whether a tensor is this context, its heads side by side and nothing else changed."""
-    return (
-        tensor.data_ptr() == context.data_ptr()
-        and tensor.numel() == context.numel()
-        and tensor.shape[-1] == context.shape[-2] * context.shape[-1]
-        and tensor.is_contiguous()
-    )
-
-
-def _writes(tensor: Tensor) -> int | None:
-    """How often a tensor's memory was written to; None where PyTorch does not count."""
-    # the counter has no public name
-    return None if tensor.is_inference() else tensor._version  # noqa: SLF001
+__all__ = ["attention_function"]
 
 
 def attention_function(
@@ -176,7 +52,7 @@ def attention_function(
     """
     _refuse(module, dropout, given)
     rule = _rule(module, query, key, attention_mask, scaling=scaling, given=given)
-    watch = _WATCHED.get(module)
+    watch = watching(module)
     site = _unwatched(module) if watch is None else watch.site(module)
     context = attend(query, key, value, rule=rule, site=site).context.transpose(1, 2).contiguous()
     if watch is not None:

@@ -1,8 +1,10 @@
 """What may be given to look at: text, chat messages, ids, padded ids; all of it as ids."""
 
 from collections.abc import Mapping, Sequence
+from types import UnionType
 from typing import Any, TypeGuard, cast
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -12,6 +14,9 @@ from clearhead.masks.places import numbers
 from clearhead.tokens.tokenizer import TextTokenizer
 
 __all__ = ["Inputs", "are_texts", "read_ids", "real_tokens"]
+
+#: Rows whose length an error names at most.
+SHOWN = 8
 
 _Numbers = Tensor | Sequence[int] | Sequence[Sequence[int]]
 _Messages = Sequence[Mapping[str, Any]]
@@ -41,10 +46,7 @@ def read_ids(inputs: Inputs, words: TextTokenizer | None) -> Int[Tensor, "batch 
     try:
         ids = torch.as_tensor(given)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(
-            "inputs must be text, chat messages, token ids or a list of texts, "
-            f"got {type(inputs).__name__}"
-        ) from error
+        raise InputError(_told(inputs)) from error
     if ids.numel() == 0:
         raise TokenError("there are no tokens to look at")
     if ids.ndim not in (1, 2) or ids.dtype.is_floating_point or ids.dtype == torch.bool:
@@ -105,11 +107,42 @@ def _encoded(said: str | _Messages, words: TextTokenizer | None) -> list[int]:
     return words.encode(said)
 
 
+def _told(inputs: object) -> str:
+    """What is said of inputs that are none, and what to give instead where that is plain."""
+    lengths = _lengths(inputs)
+    if len(set(lengths)) > 1:
+        return (
+            f"rows of ids must have one length, got {', '.join(map(str, lengths[:SHOWN]))}"
+            f"{', …' if len(lengths) > SHOWN else ''}: pad them and give attention_mask=, or trace "
+            "each row alone"
+        )
+    expected = "inputs must be text, chat messages, token ids or a list of texts"
+    got = f"{expected}, got {type(inputs).__name__}"
+    if not isinstance(inputs, Mapping):
+        return got
+    keys = cast("Mapping[object, object]", inputs)
+    if "input_ids" in keys:
+        padded = (
+            ", and its ['attention_mask'] as attention_mask=" if "attention_mask" in keys else ""
+        )
+        return f"{got}: give its ['input_ids']{padded}"
+    return f"{got}: give one message as [message]" if "role" in keys else got
+
+
+def _lengths(inputs: object) -> list[int]:
+    """The length of each row, where there are rows."""
+    if not _all_are(Sequence | Tensor | np.ndarray, inputs):
+        return []
+    rows = cast("Sequence[Sequence[object]]", inputs)
+    axes = (0 if isinstance(row, str) else getattr(row, "ndim", 1) for row in rows)
+    return [len(row) for row in rows] if all(axes) else []
+
+
 def _are_messages(inputs: Inputs) -> TypeGuard[_Messages]:
     return _all_are(Mapping, inputs)
 
 
-def _all_are(kind: type, inputs: object) -> bool:
+def _all_are(kind: type | UnionType, inputs: object) -> bool:
     if not isinstance(inputs, Sequence):
         return False
     entries = cast("Sequence[object]", inputs)

@@ -14,7 +14,7 @@ from clearhead.pipeline.matrix import AttentionMatrix, ScoreMatrix
 from clearhead.tracing.models import OutputProjection
 from clearhead.tracing.recorder import Recorded
 
-__all__ = ["LayerTrace", "value_norms"]
+__all__ = ["LayerTrace", "unknown_projection", "value_norms"]
 
 _linalg = cast("Any", torch.linalg)  # its functions say nothing of their types
 
@@ -106,10 +106,16 @@ class LayerTrace:
     @property
     def attention_input(self) -> Float[Tensor, "r d_model"]:
         """X, if ``keep=`` named it."""
-        kept = self.recorded.tensors.get("attention_input")
+        kept, site = self.recorded.tensors.get("attention_input"), self.recorded.site
+        if kept is None and "attention_input" in self.recorded.asked:
+            raise NotKeptError(
+                f"attention_input of layer {site.layer} ({site.name}) was named in keep= and not "
+                "seen: its module is handed it neither as its first argument nor as "
+                "hidden_states=, so it cannot be kept"
+            )
         if kept is None:
             raise NotKeptError(
-                f"attention_input of layer {self.recorded.site.layer} was not kept: "
+                f"attention_input of layer {site.layer} was not kept: "
                 'trace again with keep=("attention_input",)'
             )
         return kept
@@ -119,8 +125,7 @@ class LayerTrace:
         """‖v_j · W_O^h‖ of every head and key: how much each value brings, before its weight."""
         kept = self.recorded.tensors.get("value_norms")
         if kept is None:
-            self._projection("value_norms")
-            raise AssertionError("value_norms are made with the trace wherever W_O is known")
+            raise unknown_projection(self, "value_norms")
         return kept
 
     def __repr__(self) -> str:
@@ -148,13 +153,26 @@ class LayerTrace:
 
     def _projection(self, quantity: str) -> OutputProjection:
         if self.projection is None:
-            site = self.recorded.site
-            raise NotKeptError(
-                f"{quantity} of layer {site.layer} ({site.name}) cannot be made: no linear layer "
-                "was handed this layer's context as it is, so W_O is not known; context, weights "
-                "and sources(by='attention') are"
-            )
+            raise unknown_projection(self, quantity)
         return self.projection
+
+
+def unknown_projection(layer: LayerTrace, quantity: str) -> NotKeptError:
+    """What is said where something needs W_O and the model did not show it.
+
+    Args:
+        layer: the layer.
+        quantity: what was asked for.
+
+    Returns:
+        The error to raise.
+    """
+    site = layer.recorded.site
+    return NotKeptError(
+        f"{quantity} of layer {site.layer} ({site.name}) cannot be made: there is no one linear "
+        "layer that alone was handed this layer's context as it is, so W_O is not known; context, "
+        "weights and sources(by='attention') are"
+    )
 
 
 def _per_head(weight: Tensor, heads: int) -> Float[Tensor, "heads d_v d_model"]:

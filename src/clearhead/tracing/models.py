@@ -4,7 +4,7 @@ Two kinds of model meet here: one that sends its quantities through the tap itse
 its sites are (:class:`SelfTapped`), and a transformers model, which ``huggingface`` teaches to.
 """
 
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -17,7 +17,7 @@ from clearhead.errors import TraceError
 from clearhead.pipeline.indexing import distinct
 from clearhead.pipeline.tap import Site
 
-__all__ = ["OutputProjection", "SelfTapped", "TraceableModel", "traceable"]
+__all__ = ["OutputProjection", "SelfTapped", "TraceableModel", "evaluating", "traceable"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -69,10 +69,25 @@ class TraceableModel(Protocol):
         """W_O of a layer, known at the latest after a run; None where it could not be found."""
         ...
 
+    @property
+    def misread(self) -> Collection[Site]:
+        """Layers of the last run whose output, as the tap saw it, is a part of O."""
+        ...
+
 
 @runtime_checkable
 class SelfTapped(Protocol):
-    """A model that sends its quantities through the tap by itself, as our own Transformer does."""
+    """A model that sends its quantities through the tap by itself, as our own Transformer does.
+
+    Its attention layers call :func:`clearhead.pipeline.tap.attend`, and :func:`visit` for X and O.
+    A trace calls it as ``model(ids, attention_mask=, logits_to_keep=)``: ids are (batch, n);
+    ``attention_mask`` is bool, True where a token is real, or None; ``logits_to_keep`` holds the
+    positions, (k,), whose logits are wanted. What it returns has ``logits``, (batch, k,
+    vocabulary).
+
+    What it may have besides: ``config.context_length``, and ``clearhead_name``,
+    ``clearhead_origin`` and ``clearhead_tokenizer``, as a loader writes them.
+    """
 
     def sites(self) -> tuple[Site, ...]:
         """Where attention happens, in order."""
@@ -91,7 +106,10 @@ class _Own:
         self.name: str = getattr(model, "clearhead_name", type(model).__name__)
         self.origin: str = getattr(model, "clearhead_origin", "")
         self.tokenizer: object = getattr(model, "clearhead_tokenizer", None)
-        self.context_length: int | None = model.config.context_length
+        self.context_length: int | None = getattr(
+            getattr(model, "config", None), "context_length", None
+        )
+        self.misread: Collection[Site] = ()
 
     def sites(self) -> tuple[Site, ...]:
         """As the model says."""
@@ -99,8 +117,9 @@ class _Own:
 
     @contextmanager
     def running(self) -> Generator[None]:
-        """Nothing is to be set up."""
-        yield
+        """Put the model in evaluation mode; each part is put back."""
+        with evaluating(self._model):
+            yield
 
     def logits(self, ids: Tensor, *, attention_mask: Tensor | None, last: Tensor) -> Tensor | None:
         """Only the positions asked for are multiplied by the vocabulary."""
@@ -112,6 +131,22 @@ class _Own:
         """As the model says."""
         weight, bias = self._model.output_projection(site)
         return OutputProjection(weight.detach(), None if bias is None else bias.detach())
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Generator[None]:
+    """Put a model in evaluation mode, and each part back in its own afterwards.
+
+    Args:
+        model: the model.
+    """
+    training = [part for part in model.modules() if part.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
 
 
 def traceable(model: object) -> TraceableModel:
@@ -128,12 +163,18 @@ def traceable(model: object) -> TraceableModel:
     """
     if isinstance(model, SelfTapped):
         return _Own(model)
-    if any(base.__module__.startswith("transformers.") for base in type(model).__mro__):
+    if any(_is_whole_model(base) for base in type(model).__mro__):
         from clearhead.tracing.huggingface import HuggingFaceModel
 
         return HuggingFaceModel(model)
     raise TraceError(
-        f"{type(model).__name__} cannot be traced: expected a clearhead Transformer, a "
-        "transformers model, or a module that sends its quantities through clearhead's tap "
-        "(sites() and output_projection(site))"
+        f"{type(model).__name__} cannot be traced: expected a clearhead Transformer, a whole "
+        "transformers model, or a module that sends its quantities through clearhead's tap and "
+        "offers sites(), output_projection(site) and "
+        "model(ids, attention_mask=, logits_to_keep=).logits"
     )
+
+
+def _is_whole_model(kind: type) -> bool:
+    """Whether this is transformers' base of models, which its layers lack; imports nothing."""
+    return kind.__name__ == "PreTrainedModel" and kind.__module__.startswith("transformers.")

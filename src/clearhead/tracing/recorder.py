@@ -1,7 +1,7 @@
 """The tap that records: copies what a trace keeps of each layer, for each sequence of the batch."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Int
@@ -47,12 +47,14 @@ class Recorded:
         site: the layer.
         bound: its rule, for the kept queries and the keys of this sequence alone.
         of_all: its rule for all tokens of this sequence, whichever queries were kept.
+        asked: what ``keep=`` named.
         tensors: what was kept, by name of the quantity, without a batch axis.
     """
 
     site: Site
     bound: BoundRule
     of_all: BoundRule
+    asked: frozenset[str]
     tensors: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
 
 
@@ -64,7 +66,7 @@ class Recorder(Tap):
         layers: layers to keep; None is all.
         keep: further quantities to keep.
         layer_count: how many layers will be kept, to size the arenas.
-        device: where the traces are to lie; None is where the model is.
+        device: where the traces are to lie.
     """
 
     def __init__(
@@ -137,7 +139,8 @@ class Recorder(Tap):
             narrow = of_all
             if part.queries is not None:
                 narrow = bound.narrowed(part.batch, rows=rows, columns=part.tokens)
-            self.recorded[index][site] = Recorded(site, narrow, of_all, stored)
+            narrow, of_all = (_moved(rule, arena.device) for rule in (narrow, of_all))
+            self.recorded[index][site] = Recorded(site, narrow, of_all, self.keep, stored)
 
     def _keep(self, site: Site, quantity: str, value: Tensor) -> None:
         for index, part in enumerate(self.parts):
@@ -156,6 +159,17 @@ class Recorder(Tap):
         if "output" in self.keep:
             sizes.append(rows * d_model * each)
         return sum(Arena.padded(size) for size in sizes)
+
+
+def _moved(rule: BoundRule, device: torch.device) -> BoundRule:
+    """A rule whose tensors lie on a device, so that nothing is left where the model ran."""
+    bias, mask, sinks = rule.bias, rule.mask, rule.sinks
+    return replace(
+        rule,
+        bias=None if bias is None else bias.to(device),
+        mask=None if mask is None else mask.to(device),
+        sinks=None if sinks is None else sinks.to(device),
+    )
 
 
 def _of(tensor: Tensor, places: Tensor | None) -> Tensor:

@@ -9,13 +9,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from clearhead.errors import InputError, UnsupportedError
-from clearhead.tracing.layer_trace import LayerTrace
+from clearhead.tracing.layer_trace import LayerTrace, unknown_projection
 
 if TYPE_CHECKING:
     import pandas  # pyright: ignore[reportMissingTypeStubs]  it has types, and no mark that says so
 
 __all__ = [
     "Measure",
+    "Measured",
     "Sources",
     "Strongest",
     "measure_sources",
@@ -48,6 +49,21 @@ class Strongest:
     weight: float
     contribution: float
     share: float
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Measured:
+    """One token's links, summed over layers and heads.
+
+    Attributes:
+        share: each position's share; sums to 1.
+        strongest: the strongest links, strongest first.
+        first_token_attention: mean over layers and heads of the weight on the first token.
+    """
+
+    share: Float[Tensor, "m"]
+    strongest: tuple[Strongest, ...]
+    first_token_attention: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +126,7 @@ def measure_sources(
     row: int,
     by: Measure,
     top: int,
-) -> tuple[Float[Tensor, "m"], tuple[Strongest, ...], float]:
+) -> Measured:
     """Sum one token's links over layers and heads.
 
     ``share[j] = Σ_{l,h} ‖A[i, j] · v_j · W_O‖ / Σ_{l,h,j} …``, or the same with A[i, j] alone.
@@ -145,8 +161,11 @@ def measure_sources(
     measured = contributions if by == "contribution" else weights
     total = measured.sum().clamp(min=torch.finfo(torch.float64).tiny)
     strongest = _strongest(heads, weights, contributions, measured / total, top=top)
-    share = measured.sum(0) / total
-    return share.float(), strongest, float(weights[:, 0].mean())
+    return Measured(
+        share=(measured.sum(0) / total).float(),
+        strongest=strongest,
+        first_token_attention=float(weights[:, 0].mean()),
+    )
 
 
 def _heads(layer: LayerTrace) -> int:
@@ -154,9 +173,11 @@ def _heads(layer: LayerTrace) -> int:
 
 
 def _norms(layer: LayerTrace, *, required: bool) -> Float[Tensor, "heads m"]:
-    if layer.projection is None and not required:
-        return torch.full((_heads(layer), layer.key.shape[1]), torch.nan)
-    return layer.value_norms
+    if layer.projection is not None:
+        return layer.value_norms
+    if required:
+        raise unknown_projection(layer, "contributions")
+    return torch.full((_heads(layer), layer.key.shape[1]), torch.nan, device=layer.key.device)
 
 
 def _strongest(

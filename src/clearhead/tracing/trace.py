@@ -10,9 +10,11 @@ from torch import Tensor, nn
 
 from clearhead.errors import InputError, TokenError, TraceError, gathered
 from clearhead.masks.places import numbers
+from clearhead.pipeline.devices import present_device
 from clearhead.pipeline.tap import Site, tapping
 from clearhead.tokens.pieces import Piece
 from clearhead.tokens.tokenizer import TextTokenizer
+from clearhead.tracing.choosing import chosen_layers, chosen_queries, wanted
 from clearhead.tracing.inputs import Inputs, are_texts, read_ids, real_tokens
 from clearhead.tracing.layer_trace import LayerTrace, value_norms
 from clearhead.tracing.models import TraceableModel, traceable
@@ -56,7 +58,7 @@ def trace(
 
     Raises:
         TokenError: nothing to read, or more than the model's context holds.
-        InputError: ids, mask, layers, queries or keep do not fit.
+        InputError: ids, mask, layers, queries, keep or device do not fit.
         TraceError: the model cannot be traced, or a layer that was expected was not seen.
 
     Cost: one run of the model without a cache; memory beside it is Q, K, V and L: linear in n.
@@ -71,7 +73,7 @@ def trace(
         queries=queries,
         keep=keep,
         computes_on=computes_on,
-        lies_on=computes_on if device is None else torch.device(device),
+        lies_on=computes_on if device is None else present_device(device),
     )
     if are_texts(inputs):
         if attention_mask is not None:
@@ -111,12 +113,10 @@ def _run(
     adapter, sites = order.adapter, order.adapter.sites()
     _check_length(adapter, ids, real)
     parts = [_part(row, real, order.queries, ids.shape[1]) for row in range(ids.shape[0])]
-    chosen = _layers(order.layers, sites)
-    unknown = [name for name in order.keep if name not in KEEPABLE]
-    if unknown:
-        raise InputError(f"keep must name some of {', '.join(KEEPABLE)}; got {', '.join(unknown)}")
+    chosen = chosen_layers(order.layers, [site.layer for site in sites])
+    keep = wanted(order.keep, KEEPABLE)
     recorder = Recorder(
-        parts, layers=chosen, keep=order.keep, layer_count=len(chosen), device=order.lies_on
+        parts, layers=chosen, keep=keep, layer_count=len(chosen), device=order.lies_on
     )
     ids = ids.to(order.computes_on)
     last = _last(ids, real)
@@ -140,6 +140,8 @@ def _trace(order: _Order, seen: _Seen, index: int) -> Trace:
     whole = len(ids) == 1 and part.tokens is None and part.queries is None
     for site, recorded in seen.recorder.recorded[index].items():
         projection = adapter.output_projection(site)
+        if site in adapter.misread:
+            recorded.tensors.pop("output", None)
         if projection is not None:
             heads = recorded.tensors["query"].shape[0]
             norms = value_norms(recorded.tensors["value"], projection, heads=heads)
@@ -185,13 +187,7 @@ def _part(
     count = length if tokens is None else len(tokens)
     if queries is None:
         return SequencePart(row, tokens, None)
-    if isinstance(queries, slice):
-        chosen = list(range(count)[queries])
-    else:
-        chosen = [int(place) for place in queries]
-    if not chosen or not all(-count <= place < count for place in chosen):
-        raise InputError(f"queries must choose some of the {count} tokens, got {queries}")
-    return SequencePart(row, tokens, torch.tensor([place % count for place in chosen]))
+    return SequencePart(row, tokens, torch.tensor(chosen_queries(queries, count)))
 
 
 def _last(ids: Tensor, real: Tensor | None) -> Int[Tensor, "batch"]:
@@ -199,20 +195,6 @@ def _last(ids: Tensor, real: Tensor | None) -> Int[Tensor, "batch"]:
     if real is None:
         return torch.full((ids.shape[0],), ids.shape[1] - 1, device=ids.device)
     return (real.long() * torch.arange(ids.shape[1])).argmax(-1).to(ids.device)
-
-
-def _layers(layers: Collection[int] | slice | None, sites: Sequence[Site]) -> set[int]:
-    known = [site.layer for site in sites]
-    if layers is None:
-        return set(known)
-    chosen = set(known[layers]) if isinstance(layers, slice) else {int(layer) for layer in layers}
-    beyond = sorted(chosen - set(known))
-    if beyond or not chosen:
-        raise InputError(
-            f"layers must choose some of the model's {len(known)} layers (0 to {max(known)}), "
-            f"got {beyond or layers}"
-        )
-    return chosen
 
 
 def _check_seen(adapter: TraceableModel, sites: Sequence[Site], recorder: Recorder) -> None:

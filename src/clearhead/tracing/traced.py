@@ -1,6 +1,6 @@
 """A Trace: everything attention did with one sequence, in memory linear in its length."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,12 +8,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from clearhead.errors import NotKeptError
+from clearhead.errors import InputError, NotKeptError
 from clearhead.masks import Full, Verdict
 from clearhead.masks.places import numbers
 from clearhead.pipeline.visibility import row_blocks
 from clearhead.tokens.pieces import Piece
 from clearhead.tokens.tokenizer import TextTokenizer
+from clearhead.tracing.choosing import integer, integers
 from clearhead.tracing.finding import occurrences
 from clearhead.tracing.layer_trace import LayerTrace
 from clearhead.tracing.sources import (
@@ -111,11 +112,17 @@ class Trace:
 
         Returns:
             The likeliest first; empty for a model that does not predict the next token.
+
+        Raises:
+            InputError: ``k`` is no number of tokens.
         """
+        count = integer(k)
+        if count is None or count < 1:
+            raise InputError(f"k must be an integer of at least 1, got {k!r}")
         if self.next_logits is None or not self.causal:
             return ()
         probabilities = self.next_logits.double().softmax(-1)
-        top = probabilities.topk(min(k, len(probabilities)))
+        top = probabilities.topk(min(count, len(probabilities)))
         likeliest = zip(numbers(top.indices), top.values, strict=True)
         return tuple(
             NextToken(self._spelled(number), number, float(probability))
@@ -138,7 +145,7 @@ class Trace:
         token: int | str = -1,
         *,
         by: Measure = "contribution",
-        layers: Sequence[int] | None = None,
+        layers: Collection[int] | slice | None = None,
         top: int = 10,
         segments: Mapping[str, tuple[int, int]] | None = None,
     ) -> Sources:
@@ -147,7 +154,7 @@ class Trace:
         Args:
             token: an index or a word; the default is the last token.
             by: ``"contribution"`` (the length of what each position brought) or ``"attention"``.
-            layers: which traced layers to sum; None is all.
+            layers: which traced layers to sum, by number or as a slice of them; None is all.
             top: how many links to name.
             segments: named runs of positions, (first, last + 1), to sum as well.
 
@@ -156,18 +163,23 @@ class Trace:
 
         Raises:
             TokenError: there is no such token.
+            InputError: ``layers`` holds no layers' numbers, or ``by`` names no measure.
             NotKeptError: the token's row or a layer was not kept, or W_O is not known.
         """
         places = occurrences(token, self.pieces)
-        chosen = {layer: self[layer] for layer in (self.layers if layers is None else layers)}
-        share, strongest, first = measure_sources(chosen, row=self._row(places[-1]), by=by, top=top)
+        numbered = (
+            self.layers if layers is None else integers(layers, of=self.layers, name="layers")
+        )
+        chosen = {layer: self[layer] for layer in numbered}
+        found = measure_sources(chosen, row=self._row(places[-1]), by=by, top=top)
+        share = found.share
         return Sources(
             target=places[-1],
             target_occurrences=len(places),
             by=by,
             share=share,
-            strongest=strongest,
-            first_token_attention=first,
+            strongest=found.strongest,
+            first_token_attention=found.first_token_attention,
             tokens=self.tokens,
             layers=tuple(chosen),
             segments=None if segments is None else segment_shares(share, segments),
@@ -175,13 +187,17 @@ class Trace:
         )
 
     def __getitem__(self, layer: int) -> LayerTrace:
-        if layer not in self.by_layer:
-            known = f"layers {_runs(self.layers)}"
-            raise NotKeptError(
-                f"layer {layer} was not traced (this trace holds {known}): "
-                f"trace again with layers=[{layer}, …] or layers=None, if the model has it"
+        number, known = integer(layer), f"this trace holds layers {_runs(self.layers)}"
+        if number is None or number < 0:
+            raise InputError(
+                f"a layer is asked for by its number, counted from 0 ({known}), got {layer!r}"
             )
-        return self.by_layer[layer]
+        if number not in self.by_layer:
+            raise NotKeptError(
+                f"layer {number} was not traced ({known}): "
+                f"trace again with layers=[{number}, …] or layers=None, if the model has it"
+            )
+        return self.by_layer[number]
 
     def __iter__(self) -> Iterator[LayerTrace]:
         return iter(self.by_layer.values())

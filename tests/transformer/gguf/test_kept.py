@@ -1,5 +1,6 @@
 """A converted file is made once, found again, and never taken for whole when it is not."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -8,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from clearhead.errors import CheckpointError
 from clearhead.transformer.cache_folder import read_seal
 from clearhead.transformer.fetch import sha256_of
-from clearhead.transformer.gguf import kept
+from clearhead.transformer.gguf import convert, kept
 from clearhead.transformer.gguf.kept import folder_of
 from tests.transformer.gguf.tiny_gguf import random_tensors, write_gguf
 
@@ -67,6 +69,28 @@ def test_the_sha256_is_remembered(
     for damage in ("", "[]", '{"x": 1}', "\0"):
         (cache / "sha256.json").write_text(damage)
         assert folder_of(file) == folder
+
+
+def test_a_file_that_is_missing(tmp_path: Path) -> None:
+    missing = tmp_path / "missing.gguf"
+    with pytest.raises(CheckpointError) as caught:
+        folder_of(missing)
+    assert str(caught.value) == f"{missing} cannot be read: No such file or directory"
+
+
+def test_a_file_that_cannot_be_read_is_not_said_to_be_a_full_disk(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_gguf(tmp_path / "x.gguf", random_tensors(0))
+
+    def unreadable(source: Path, *_given: object, **_named: object) -> None:
+        raise OSError(errno.EACCES, "Permission denied", str(source))
+
+    monkeypatch.setattr(convert, "write_folder", unreadable)
+    with pytest.raises(CheckpointError) as caught:
+        folder_of(file)
+    assert str(caught.value) == f"{file} cannot be read: Permission denied"
+    assert list((cache / "models").iterdir()) == []
 
 
 _ELSEWHERE = """

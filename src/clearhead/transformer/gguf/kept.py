@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import Any, cast
 
+from clearhead.errors import CheckpointError
 from clearhead.transformer.cache_folder import (
     alone,
     cache_folder,
@@ -38,11 +39,15 @@ def folder_of(file: Path, *, sha256: str | None = None) -> Path:
     Cost:
         The first time: the model's size in float32, on the disk. Later: none.
     """
-    sha256 = sha256 or _remembered_sha256(file)
-    target = cache_folder() / "models" / sha256
-    if read_seal(target) is None:
-        with alone(sha256, what=file.name):
-            _keep(file, target, sha256)
+    try:
+        sha256 = sha256 or _remembered_sha256(file)
+        target = cache_folder() / "models" / sha256
+        if read_seal(target) is None:
+            with alone(sha256, what=file.name):
+                _keep(file, target, sha256)
+    except OSError as fault:  # the cache folder's own faults have been told by now
+        reason = fault.strerror or str(fault)
+        raise CheckpointError(f"{file} cannot be read: {reason}") from fault
     return target
 
 

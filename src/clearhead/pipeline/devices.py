@@ -1,0 +1,32 @@
+"""Where a person wants tensors to lie."""
+
+from typing import cast
+
+import torch
+
+from clearhead.errors import InputError
+
+__all__ = ["present_device"]
+
+
+def present_device(device: object) -> torch.device:
+    """Read a device by torch's object or its name, one that this machine has.
+
+    Args:
+        device: what a person gave.
+
+    Returns:
+        The device.
+
+    Raises:
+        InputError: it is no device, or this machine has none of that name.
+    """
+    try:
+        found = torch.device(cast("str", device))
+        torch.empty(0, device=found)
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as fault:
+        reason = str(fault).splitlines()[0]
+        raise InputError(
+            f"device: expected one of this machine, got {device!r}: {reason}"
+        ) from fault
+    return found
