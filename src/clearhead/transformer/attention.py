@@ -164,6 +164,22 @@ class MultiHeadAttention(nn.Module):
         output = self.to_output(_join(context))
         return visit(self.site, "output", output)
 
+    @classmethod
+    def from_torch(cls, module: nn.MultiheadAttention) -> "MultiHeadAttention":
+        """Take over PyTorch's own attention, with equal outputs.
+
+        Its masks mean the opposite of ours: True there hides a key, so give ``~mask``.
+
+        Args:
+            module: PyTorch's.
+
+        Raises:
+            UnsupportedError: it adds keys of its own, or its sources have different widths.
+        """
+        from clearhead.transformer.from_torch import attention_from_torch
+
+        return attention_from_torch(module)
+
     def output_projection(
         self,
     ) -> tuple[Float[Tensor, "d_model width"], Float[Tensor, "d_model"] | None]:
