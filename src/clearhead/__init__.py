@@ -36,12 +36,18 @@ if TYPE_CHECKING:
     from clearhead.pipeline.matrix import AttentionMatrix
     from clearhead.pipeline.result import AttentionResult
     from clearhead.pipeline.rule import ScoreRule
+    from clearhead.positions.absolute import LearnedPositions, SinusoidalPositions
+    from clearhead.positions.bias import AlibiBias, T5RelativeBias
+    from clearhead.positions.kinds import Alibi, Learned, Rotary, Sinusoidal, T5Buckets
+    from clearhead.positions.rotary import RotaryEmbedding
     from clearhead.report.look import look
     from clearhead.tracing.huggingface import register_attention
     from clearhead.tracing.trace import trace
     from clearhead.tracing.traced import Trace
+    from clearhead.transformer.attention import MultiHeadAttention
+    from clearhead.transformer.cache import KVCache
     from clearhead.transformer.checkpoint import from_pretrained
-    from clearhead.transformer.config import TransformerConfig
+    from clearhead.transformer.config import LayerKind, TransformerConfig
     from clearhead.transformer.model import Transformer
 
 __version__ = "0.1.0"
@@ -66,6 +72,20 @@ __all__ = [
     "from_pretrained",
     "Transformer",
     "TransformerConfig",
+    "LayerKind",
+    "MultiHeadAttention",
+    "KVCache",
+    # positions: the parts, and what a configuration calls them
+    "LearnedPositions",
+    "SinusoidalPositions",
+    "RotaryEmbedding",
+    "AlibiBias",
+    "T5RelativeBias",
+    "Learned",
+    "Sinusoidal",
+    "Rotary",
+    "Alibi",
+    "T5Buckets",
     # looking
     "trace",
     "Trace",
@@ -93,12 +113,18 @@ _NAMES_OF_MODULE = {
     "clearhead.pipeline.matrix": ["AttentionMatrix"],
     "clearhead.pipeline.result": ["AttentionResult"],
     "clearhead.pipeline.rule": ["ScoreRule"],
+    "clearhead.positions.absolute": ["LearnedPositions", "SinusoidalPositions"],
+    "clearhead.positions.bias": ["AlibiBias", "T5RelativeBias"],
+    "clearhead.positions.kinds": ["Alibi", "Learned", "Rotary", "Sinusoidal", "T5Buckets"],
+    "clearhead.positions.rotary": ["RotaryEmbedding"],
     "clearhead.report.look": ["look"],
     "clearhead.tracing.huggingface": ["register_attention"],
     "clearhead.tracing.trace": ["trace"],
     "clearhead.tracing.traced": ["Trace"],
     "clearhead.transformer.checkpoint": ["from_pretrained"],
-    "clearhead.transformer.config": ["TransformerConfig"],
+    "clearhead.transformer.attention": ["MultiHeadAttention"],
+    "clearhead.transformer.cache": ["KVCache"],
+    "clearhead.transformer.config": ["LayerKind", "TransformerConfig"],
     "clearhead.transformer.model": ["Transformer"],
 }
 _HOME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
