@@ -25,6 +25,7 @@ _HEADLESS: dict[str, Any] = {"predicts": False, "tied_embeddings": False}
 
 
 def _bert(keys: ConfigKeys) -> dict[str, Any]:
+    keys.only("directionality", "bidi")
     keys.only("position_embedding_type", "absolute")
     return {
         **_ENCODER,
@@ -91,6 +92,11 @@ def _bert_modules(prefix: str) -> dict[str, str]:
 
 
 _DROPOUTS = frozenset({"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"})
+# written into the first multilingual configs, and never read by a model
+_UNUSED_POOLER = frozenset(
+    f"pooler_{name}"
+    for name in ("fc_size", "num_attention_heads", "num_fc_layers", "size_per_head", "type")
+)
 _BERT_HEAD = "cls.predictions."
 
 BERT = Family(
@@ -110,8 +116,9 @@ BERT = Family(
         _BERT_HEAD + "decoder.bias": _BERT_HEAD + "bias",
     },
     # a table of places; and, in the first released files, what no masked token is guessed with
-    ignored=r"bert\.embeddings\.position_ids|cls\.seq_relationship\.(weight|bias)",
-    harmless=_DROPOUTS | {"gradient_checkpointing"},
+    ignored=r"bert\.embeddings\.position_ids"
+    r"|(bert\.pooler\.dense|cls\.seq_relationship)\.(weight|bias)",
+    harmless=_DROPOUTS | _UNUSED_POOLER | {"gradient_checkpointing"},
 )
 ROBERTA = Family(
     model_type="roberta",
@@ -132,7 +139,7 @@ ROBERTA = Family(
         "lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight",
         "lm_head.decoder.bias": "lm_head.bias",
     },
-    ignored=r"roberta\.embeddings\.position_ids",
+    ignored=r"roberta\.embeddings\.position_ids|roberta\.pooler\.dense\.(weight|bias)",
     harmless=_DROPOUTS | {"gradient_checkpointing"},
 )
 _DISTIL = "distilbert.transformer.layer.{layer}."

@@ -60,10 +60,11 @@ def _activation(keys: ConfigKeys) -> str:
 def _gemma2(keys: ConfigKeys) -> dict[str, Any]:
     context = keys.size("max_position_embeddings", default=8192)
     fields = _gemma(keys, context=context)
-    kinds = ["sliding_attention", "full_attention"]
+    layers, kinds = fields["layers"], ["sliding_attention", "full_attention"]
+    windows = layer_windows(keys, layers=layers, kinds=kinds, window=4096)
     return {
         **fields,
-        "pattern": shortest(_all(layer_windows(keys, kinds=kinds, window=4096), fields["layers"])),
+        "pattern": shortest(_all(windows, layers)),
         "positions": read_rotary(keys, d_k=fields["d_k"], context=context),
         "softcap": keys.maybe_number("attn_logit_softcapping", default=50.0),
         "logits_softcap": keys.maybe_number("final_logit_softcapping", default=30.0),
@@ -76,10 +77,10 @@ def _gemma3(keys: ConfigKeys) -> dict[str, Any]:
     every = keys.size(
         "sliding_window_pattern", default=keys.size("_sliding_window_pattern", default=6)
     )
-    layers = range(1, fields["layers"] + 1)
-    kinds = ["sliding_attention" if n % every else "full_attention" for n in layers]
+    layers = fields["layers"]
+    kinds = ["sliding_attention" if n % every else "full_attention" for n in range(1, layers + 1)]
     near, far = _rotaries(keys, d_k=fields["d_k"], context=context)
-    windows = _all(layer_windows(keys, kinds=kinds, window=4096), fields["layers"])
+    windows = _all(layer_windows(keys, layers=layers, kinds=kinds, window=4096), layers)
     return {
         **fields,
         "pattern": shortest(
@@ -125,7 +126,7 @@ GEMMA2 = Family(
     modules=_MODULES,
     prefix="model.",
     twins=_TWINS,
-    harmless=frozenset({"cache_implementation"}),
+    harmless=frozenset({"cache_implementation", "sliding_window_size"}),
 )
 GEMMA3 = Family(
     model_type="gemma3_text",

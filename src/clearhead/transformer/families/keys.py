@@ -4,7 +4,7 @@ Each key is *used* (read into a field), *harmless* (it changes no logit) or *ref
 setting that nobody here understands could change every number, so it is never skipped in silence.
 """
 
-import math
+import sys
 from collections.abc import Collection, Mapping
 from typing import cast
 
@@ -19,7 +19,8 @@ HARMLESS = frozenset(
     bos_token_id eos_token_id pad_token_id sep_token_id decoder_start_token_id
     initializer_range attention_dropout pretraining_tp chunk_size_feed_forward
     output_attentions output_hidden_states return_dict return_dict_in_generate output_scores
-    id2label label2id num_labels problem_type finetuning_task task_specific_params prefix
+    id2label label2id num_labels _num_labels problem_type finetuning_task task_specific_params prefix
+    output_past
     attn_implementation _attn_implementation _attn_implementation_autoset
     max_length min_length do_sample early_stopping num_beams num_beam_groups diversity_penalty
     temperature top_k top_p typical_p repetition_penalty length_penalty no_repeat_ngram_size
@@ -51,6 +52,9 @@ OFF: Mapping[str, object] = {
 }
 
 
+_LONGEST = 2**63 - 1  # no tensor has more of anything
+
+
 class ConfigKeys:
     """The keys of a config, each read once by its name; what was not read is refused at the end.
 
@@ -79,7 +83,7 @@ class ConfigKeys:
         value = self.value(name)
         if value is None and default is not None:
             return default
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LONGEST:
             return value
         return self._fault(name, "a positive whole number", value)
 
@@ -120,12 +124,14 @@ class ConfigKeys:
         self._fault(name, "a list of positive numbers", value)
         return (1.0,)
 
-    def names(self, name: str, known: Collection[str]) -> list[str]:
-        """A list of known words; empty where there is none."""
+    def names(self, name: str, known: Collection[str], *, count: int) -> list[str]:
+        """A list of known words, so many of them; empty where there is none."""
         value = self.value(name)
         listed = _listed(value)
-        if value is not None and not (listed and all(word in known for word in listed)):
-            self._fault(name, f"a list of {' or '.join(map(repr, known))}", value)
+        if value is None:
+            return []
+        if len(listed) != count or not all(word in known for word in listed):
+            self._fault(name, f"a list of {count} words {' or '.join(map(repr, known))}", value)
             return []
         return cast("list[str]", listed)
 
@@ -177,7 +183,8 @@ class ConfigKeys:
 
 
 def _is_positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+    whole_or_not = isinstance(value, int | float) and not isinstance(value, bool)
+    return whole_or_not and 0 < value <= sys.float_info.max
 
 
 def _listed(value: object) -> list[object]:

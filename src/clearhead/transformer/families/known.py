@@ -82,18 +82,18 @@ def from_hugging_face(keys: Mapping[str, object]) -> TransformerConfig:
     """
     family = family_of(keys)
     reader = ConfigKeys(keys)
-    fields = family.fields(reader)
-    for name, off in OFF.items():
-        reader.only(name, off)
-    faults = reader.finish(harmless=HARMLESS | family.harmless)
-    # A faulty key was read as 1, so combinations can be judged only where there is none.
-    if not faults:
-        name = _architecture(keys) or next(iter(family.architectures))
-        fixed: Mapping[str, Any] = family.architectures[name]
-        try:
+    name = _architecture(keys) or next(iter(family.architectures))
+    fixed: Mapping[str, Any] = family.architectures[name]
+    try:
+        fields = family.fields(reader)
+        for setting, off in OFF.items():
+            reader.only(setting, off)
+        faults = reader.finish(harmless=HARMLESS | family.harmless)
+        if not faults:
             return TransformerConfig(**{**fields, **fixed})
-        except InputError as fault:
-            faults = [" ".join(str(fault).split())]
+    except InputError as fault:
+        # A faulty key was read as 1, so combinations can be judged only where there is none.
+        faults = reader.faults or [" ".join(str(fault).split())]
     raise CheckpointError(gathered(f"the config of this {family.model_type} model", faults))
 
 

@@ -79,9 +79,11 @@ def _llama(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _mistral(keys: ConfigKeys) -> dict[str, Any]:
+    fields = llama_fields(keys, context=131_072)
+    kinds = ["sliding_attention"]
     return {
-        **llama_fields(keys, context=131_072),
-        "pattern": layer_windows(keys, kinds=["sliding_attention"], window=4096),
+        **fields,
+        "pattern": layer_windows(keys, layers=fields["layers"], kinds=kinds, window=4096),
     }
 
 
@@ -101,14 +103,18 @@ def _qwen3(keys: ConfigKeys) -> dict[str, Any]:
 
 def _qwen(keys: ConfigKeys) -> dict[str, Any]:
     fields = llama_fields(keys, context=32_768)
-    layers = range(fields["layers"])
+    layers = fields["layers"]
     first = keys.value("max_window_layers")
+    keys.only("use_mrope", known=False)
     slides = keys.flag("use_sliding_window", default=False)
     begin = first if isinstance(first, int) else 28
-    kinds = ["sliding_attention" if slides and n >= begin else "full_attention" for n in layers]
+    kinds = [
+        "sliding_attention" if slides and n >= begin else "full_attention" for n in range(layers)
+    ]
+    window = 4096 if slides else None
     return {
         **fields,
-        "pattern": layer_windows(keys, kinds=kinds, window=4096 if slides else None),
+        "pattern": layer_windows(keys, layers=layers, kinds=kinds, window=window),
     }
 
 

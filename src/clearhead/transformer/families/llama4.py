@@ -39,7 +39,7 @@ def _llama4(keys: ConfigKeys) -> dict[str, Any]:
     )
     turns, mixed = _turning_layers(keys, layers), _mixed_layers(keys, layers)
     chunk = keys.maybe_size("attention_chunk_size", default=8192)
-    chunked = keys.names("layer_types", ["chunked_attention", "full_attention"])
+    chunked = keys.names("layer_types", ["chunked_attention", "full_attention"], count=layers)
     in_chunks = [kind == "chunked_attention" for kind in chunked] or turns
     heat = _temperature(keys)
     return {

@@ -26,9 +26,12 @@ _MODULES: dict[str, str | Layout] = {
 
 
 def _phi3(keys: ConfigKeys) -> dict[str, Any]:
+    keys.only("attention_bias", known=False)
+    fields = llama_fields(keys, context=4096, epsilon=1e-5)
+    kinds = ["sliding_attention"]
     return {
-        **llama_fields(keys, context=4096, epsilon=1e-5),
-        "pattern": layer_windows(keys, kinds=["sliding_attention"], window=None),
+        **fields,
+        "pattern": layer_windows(keys, layers=fields["layers"], kinds=kinds, window=None),
     }
 
 

@@ -1,5 +1,6 @@
 """Reads what many families spell alike: rotary positions, and which layers have a window."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from clearhead.errors import InputError
@@ -52,6 +53,9 @@ def read_rotary(
     theta = group.number("rope_theta", default=keys.number("rope_theta", default=theta))
     fraction = keys.number("partial_rotary_factor", default=fraction)
     fraction = group.number("partial_rotary_factor", default=fraction)
+    if fraction > 1:
+        keys.refuse("partial_rotary_factor", f"must be at most 1, got {fraction}")
+        fraction = 1.0
     rotary = turning(
         keys, group, d_k=d_k, context=context, theta=theta, fraction=fraction, pairs=interleaved
     )
@@ -81,25 +85,26 @@ def turning(
         pairs: whether neighbours are a pair.
     """
     width = None if fraction == 1.0 else int(d_k * fraction)
-    before = len(group.faults)
+    before = len(group.faults) + len(keys.faults)
     try:
         scaling = _scaling(keys, group, context)
-        if len(group.faults) > before:
-            return Rotary(theta=theta, interleaved=pairs)
-        return Rotary(theta=theta, scaling=scaling, width=width, interleaved=pairs)
+        rotary = Rotary(theta=theta, scaling=scaling, width=width, interleaved=pairs)
     except InputError as fault:
-        keys.faults.append(" ".join(str(fault).split()))
-        return Rotary()
+        rotary = Rotary()
+        if len(group.faults) + len(keys.faults) == before:
+            keys.faults.append(" ".join(str(fault).split()))
+    return rotary
 
 
 def layer_windows(
-    keys: ConfigKeys, *, kinds: Sequence[str], window: int | None
+    keys: ConfigKeys, *, layers: int, kinds: Sequence[str], window: int | None
 ) -> tuple[LayerKind, ...]:
     """Read which layers have a window.
 
     Args:
         keys: the config; ``layer_types`` there goes before ``kinds``, and ``sliding_window`` before
             ``window``.
+        layers: how many there are.
         kinds: ``"sliding_attention"`` or ``"full_attention"`` for each layer, or a pattern of them.
         window: keys a token sees where nothing is said; None is all.
 
@@ -107,7 +112,8 @@ def layer_windows(
         The shortest pattern of layers.
     """
     window = keys.maybe_size("sliding_window", default=window)
-    kinds = keys.names("layer_types", ["sliding_attention", "full_attention"]) or kinds
+    known = ["sliding_attention", "full_attention"]
+    kinds = keys.names("layer_types", known, count=layers) or kinds
     return shortest(
         [LayerKind(window=window if kind == "sliding_attention" else None) for kind in kinds]
     )
@@ -177,7 +183,10 @@ def _yarn(group: ConfigKeys, original: int, context: int) -> YarnScaling:
 def _longrope(group: ConfigKeys, original: int, context: int) -> LongRopeScaling:
     original = group.size("original_max_position_embeddings", default=original)
     factor = group.number("factor", default=context / original)
-    natural = longrope_attention_factor(factor, original_context=original)
+    # a text of one position has no longer one to compare with: inf is refused where it counts
+    natural = (
+        longrope_attention_factor(factor, original_context=original) if original > 1 else math.inf
+    )
     return LongRopeScaling(
         short_factors=group.numbers("short_factor"),
         long_factors=group.numbers("long_factor"),
