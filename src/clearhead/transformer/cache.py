@@ -5,7 +5,8 @@ way in, on whichever side it stood. A key's slot then tells its position, no mas
 what other rows have more of, and how much padding there was cannot matter.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
 import torch
 from jaxtyping import Bool, Int
@@ -107,8 +108,8 @@ class KVCache:
             length: how many each row keeps, 0 or more; or, below 0, how many each forgets.
 
         Raises:
-            InputError: a row holds fewer tokens than it should forget, or a layer's window has
-                already moved past what it would have to hold again.
+            InputError: a row holds fewer tokens than it should forget, a layer's window has already
+                moved past what it would have to hold again, or angles would change that cannot.
         """
         if length < 0 and -length > min(self.lengths):
             raise InputError(
@@ -116,20 +117,32 @@ class KVCache:
                 f"{', '.join(map(str, self.lengths))} tokens"
             )
         kept = [max(old + length, 0) if length < 0 else min(old, length) for old in self.lengths]
-        for memory in self.layers:
-            if not any(kept):
-                memory.start = 0
-            elif memory.window is not None and memory.start > max(min(kept) - memory.window + 1, 0):
-                raise InputError(
-                    f"crop({length}): a layer with a window of {memory.window} keys holds those "
-                    f"from position {memory.start} on, and forgot earlier ones; read the text anew"
-                )
+        if any(kept):
+            self._refuse_lost(length, kept)
+        else:
+            for memory in (*self.layers, *self.cross):
+                memory.forget()
         self.stale = self.stale or any(
             new <= switch < old
             for old, new in zip(self.lengths, kept, strict=True)
             for switch in self.switches
         )
         self.lengths = tuple(kept)
+
+    def _refuse_lost(self, length: int, kept: Sequence[int]) -> None:
+        """Say so if what is kept could not be read on from."""
+        for memory in self.layers:
+            if memory.window is not None and memory.start > max(min(kept) - memory.window + 1, 0):
+                raise InputError(
+                    f"crop({length}): a layer with a window of {memory.window} keys holds those "
+                    f"from position {memory.start} on, and forgot earlier ones; read the text anew"
+                )
+        pairs = zip(self.lengths, kept, strict=True)
+        if self.limit is not None and any(0 < new < old > self.limit for old, new in pairs):
+            raise InputError(
+                f"crop({length}): with dynamic rotary scaling the angles of a text of more than "
+                f"{self.limit} tokens change when it becomes shorter; read the text anew"
+            )
 
     def reorder(self, rows: Sequence[int] | Int[Tensor, "rows"]) -> None:
         """Make each row a copy of another one, as beam search does.
@@ -151,6 +164,19 @@ class KVCache:
             memory.reorder(chosen)
         self.ids = self.ids[chosen]
         self.lengths = tuple(self.lengths[row] for row in chosen)
+
+    @contextmanager
+    def rereading(self) -> Generator[None]:
+        """Inside, all is forgotten so that it can be read again; an exception takes that back."""
+        lengths = self.lengths
+        self.crop(0)
+        self.stale = False
+        try:
+            yield
+        except BaseException:
+            # keys may have been overwritten: the text is there, and is read again by the next call
+            self.lengths, self.stale = lengths, True
+            raise
 
     def step(self, real: Bool[Tensor, "batch n"] | None, *, rows: int, tokens: int) -> "CacheStep":
         """Make room for the next tokens. Nothing counts as read until :meth:`CacheStep.done`.

@@ -32,6 +32,7 @@ class LayerMemory:
         self.key = torch.zeros(*shape, d_k, dtype=dtype, device=device)
         self.value = torch.zeros(*shape, d_v, dtype=dtype, device=device)
         self.window = window
+        self.slots = shape[2]
         self.start = 0
 
     @property
@@ -44,22 +45,30 @@ class LayerMemory:
         index = torch.tensor(rows, device=self.key.device)
         self.key, self.value = self.key[index], self.value[index]
 
+    def forget(self) -> None:
+        """Begin anew; what is there is overwritten."""
+        self.start = 0
+
     def make_room(self, begins: Sequence[int], end: int) -> None:
-        """Move a window along where the slots would not reach.
+        """Move a window along where the slots would not reach, or were more than are needed.
+
+        Many tokens at once stretch it, for each must see its own window; the next call gives that
+        back.
 
         Args:
             begins: tokens of each row so far.
             end: position after the last one to come.
         """
         slots = self.key.shape[2]
-        if self.window is None or end - self.start <= slots:
+        if self.window is None or (slots == self.slots and end - self.start <= slots):
             return
         oldest = max(min(begins) - self.window + 1, self.start)
         kept = range(oldest - self.start, max(begins) - self.start)
         needed = end - oldest
         for name in ("key", "value"):
             old: Tensor = getattr(self, name)
-            new = old if needed <= slots else old.new_zeros(*old.shape[:2], needed, old.shape[3])
+            room = max(needed, self.slots)
+            new = old if room == slots else old.new_zeros(*old.shape[:2], room, old.shape[3])
             new[:, :, : len(kept)] = old[:, :, kept.start : kept.stop].clone()
             setattr(self, name, new)
         self.start = oldest
@@ -93,6 +102,10 @@ class CrossMemory:
             assert value is not None
             self._kept = (key, value)
         return self._kept
+
+    def forget(self) -> None:
+        """Have the source read again, or another one."""
+        self._kept = None
 
     def reorder(self, rows: Sequence[int]) -> None:
         """Make each row a copy of another one."""

@@ -2,14 +2,19 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
-from clearhead.positions.kinds import Learned, Positions, Rotary, unturnable
+from clearhead.positions.kinds import Learned, Positions, Rotary, Sinusoidal, unturnable
 
 __all__ = ["config_faults"]
 
 _POSITIVE = ("vocabulary_size", "d_model", "d_ff", "layers", "heads")
 _NOT_NEGATIVE = ("kv_heads", "d_k", "d_v", "token_types")
+_FLAGS = (
+    *("embedding_norm", "parallel", "final_norm", "input_bias", "output_bias", "sinks", "gated"),
+    *("feed_forward_bias", "predicts", "logits_transform", "logits_bias", "tied_embeddings"),
+    "pooler",
+)
 _CHOICES: Mapping[str, tuple[object, ...]] = {
     "kind": ("decoder", "encoder"),
     "norm": ("rms", "layer"),
@@ -29,7 +34,8 @@ def config_faults(fields: Mapping[str, Any]) -> list[str]:
         One line a fault; those of combinations only where every value alone is right.
     """
     faults = [*_sizes(fields), *_numbers(fields), *_choices(fields)]
-    return faults or [*_heads(fields), *_layers(fields), *_parts(fields)]
+    together = (_heads, _layers, _positions, _encoder, _parts)
+    return faults or [fault for find in together for fault in find(fields)]
 
 
 def _sizes(fields: Mapping[str, Any]) -> Iterator[str]:
@@ -51,6 +57,9 @@ def _numbers(fields: Mapping[str, Any]) -> Iterator[str]:
     for name in ("scale", "softcap", "logits_softcap"):
         if fields[name] is not None and not _positive(fields[name]):
             yield f"{name} must be a positive finite number or None, got {fields[name]!r}"
+    offset = fields["norm_offset"]
+    if offset and not _positive(offset):
+        yield f"norm_offset must be 0 or a positive finite number, got {offset!r}"
 
 
 def _choices(fields: Mapping[str, Any]) -> Iterator[str]:
@@ -62,8 +71,27 @@ def _choices(fields: Mapping[str, Any]) -> Iterator[str]:
     if positions is not None and not isinstance(positions, get_args(Positions)):
         listed = ", ".join(kind.__name__ for kind in get_args(Positions))
         yield f"positions must be one of {listed} or None, got {positions!r}"
-    if not isinstance(fields["pattern"], tuple) or not fields["pattern"]:
-        yield f"pattern must be a tuple of at least one LayerKind, got {fields['pattern']!r}"
+    for name in _FLAGS:
+        if not isinstance(fields[name], bool):
+            yield f"{name} must be True or False, got {fields[name]!r}"
+    yield from _values(fields)
+
+
+def _values(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Say what is not of the class it should be."""
+    from clearhead.transformer.config import LayerKind, TransformerConfig
+
+    pattern, encoder = fields["pattern"], fields["encoder"]
+    kinds = cast("tuple[object, ...]", pattern if isinstance(pattern, tuple) else ())
+    if not kinds or not all(isinstance(kind, LayerKind) for kind in kinds):
+        yield f"pattern must be a tuple of at least one LayerKind, got {pattern!r}"
+    for place, kind in enumerate(kinds):
+        rotary = kind.rotary if isinstance(kind, LayerKind) else "model"
+        if not isinstance(rotary, Rotary) and rotary not in ("model", "none"):
+            expected = "'model', 'none' or a Rotary"
+            yield f"rotary of pattern[{place}] must be {expected}, got {rotary!r}"
+    if encoder is not None and not isinstance(encoder, TransformerConfig):
+        yield f"encoder must be a TransformerConfig or None, got {encoder!r}"
 
 
 def _heads(fields: Mapping[str, Any]) -> Iterator[str]:
@@ -73,7 +101,8 @@ def _heads(fields: Mapping[str, Any]) -> Iterator[str]:
     if kv_heads and heads % kv_heads:
         yield f"heads ({heads}) must be a multiple of kv_heads ({kv_heads})"
     d_k = fields["d_k"] or d_model // heads
-    turns = {fields["positions"], *(kind.rotary for kind in fields["pattern"])}
+    # each once, in order
+    turns = dict.fromkeys([fields["positions"], *(kind.rotary for kind in fields["pattern"])])
     for rotary in turns:
         if not isinstance(rotary, Rotary):
             continue
@@ -91,6 +120,9 @@ def _layers(fields: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{name} of pattern[{place}] must be a positive whole number, got {value!r}"
         if kind.scale is not None and not _positive(kind.scale):
             yield f"scale of pattern[{place}] must be a positive number, got {kind.scale!r}"
+        heat = kind.temperature
+        if heat is not None and not (_positive(heat.strength) and _positive(heat.floor)):
+            yield f"temperature of pattern[{place}] must have positive numbers, got {heat!r}"
         experts = kind.experts
         if experts is None:
             continue
@@ -104,17 +136,34 @@ def _layers(fields: Mapping[str, Any]) -> Iterator[str]:
         yield f"pattern has {len(fields['pattern'])} kinds, the model {fields['layers']} layers"
 
 
-def _parts(fields: Mapping[str, Any]) -> Iterator[str]:
-    encoder, kind = fields["encoder"], fields["kind"]
+def _positions(fields: Mapping[str, Any]) -> Iterator[str]:
     if isinstance(fields["positions"], Learned) and fields["context_length"] is None:
         yield "context_length must be a number where positions are learned: one vector for each"
-    if encoder is not None and kind != "decoder":
+    if isinstance(fields["positions"], Sinusoidal) and fields["d_model"] % 2:
+        yield f"d_model must be even for sinusoidal positions, got {fields['d_model']}"
+
+
+def _encoder(fields: Mapping[str, Any]) -> Iterator[str]:
+    encoder, kind = fields["encoder"], fields["kind"]
+    if encoder is None:
+        return
+    if kind != "decoder":
         yield f"encoder: only a decoder reads one, and kind is {kind!r}"
-    if encoder is not None and (encoder.kind != "encoder" or encoder.encoder is not None):
+    if encoder.kind != "encoder" or encoder.encoder is not None:
         yield f"encoder must itself be of the kind 'encoder', got {encoder.kind!r}"
-    if encoder is not None and (encoder.predicts or encoder.pooler):
+    if encoder.predicts or encoder.pooler:
         yield "encoder must have no logits and no pooler of its own: predicts=False, pooler=False"
-    if fields["parallel"] and (fields["norm_place"] != "before" or encoder is not None):
+    for name in ("vocabulary_size", "d_model"):
+        if getattr(encoder, name) != fields[name]:
+            yield (
+                f"encoder shares the token embedding, so its {name} must be {fields[name]}, "
+                f"got {getattr(encoder, name)}"
+            )
+
+
+def _parts(fields: Mapping[str, Any]) -> Iterator[str]:
+    cross = fields["encoder"] is not None
+    if fields["parallel"] and (fields["norm_place"] != "before" or cross):
         yield "parallel layers are pre-norm and without cross-attention"
     if fields["norm"] == "layer" and fields["norm_offset"]:
         yield f"norm_offset is for RMS norms, got {fields['norm_offset']!r} with norm 'layer'"

@@ -181,12 +181,11 @@ class Transformer(Stack):
             return x
         width, ends = max(step.ends), torch.tensor(step.ends, device=ids.device)
         text, places = step.text(ids)[:, :width], step.positions(ids.device)
-        cache.crop(0)
-        cache.stale = False
         whole = torch.arange(width, device=ids.device) < ends[:, None]
-        again = cache.step(whole, rows=len(ids), tokens=width)
-        x = self.hidden(text, real=whole, step=again, source=source)
-        again.done(text)
+        with cache.rereading():
+            again = cache.step(whole, rows=len(ids), tokens=width)
+            x = self.hidden(text, real=whole, step=again, source=source)
+            again.done(text)
         return x.take_along_dim(places.expand(len(ids), -1)[..., None], 1)
 
     def _attentions(self) -> Iterator[MultiHeadAttention]:
