@@ -5,6 +5,7 @@ d_k (values: d_v). A weight W is stored as (out, in), as PyTorch does; formulas 
 the product with its transpose.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal, Protocol
 
@@ -12,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from clearhead.errors import InputError, gathered
+from clearhead.errors import InputError, ShapeError, gathered
 from clearhead.masks import Mask
 from clearhead.pipeline.rule import ScoreRule
 from clearhead.pipeline.tap import Site, attend, visit
@@ -103,7 +104,11 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.kv_heads = heads if kv_heads is None else kv_heads
-        _check(d_model, heads=heads, kv_heads=self.kv_heads, d_k=d_k)
+        _check(d_model, heads, self.kv_heads, widths={"d_k": d_k, "d_v": d_v, "d_source": d_source})
+        if query_key_norm not in (None, "head", "rotated"):
+            raise InputError(
+                f"query_key_norm must be 'head', 'rotated' or None, got {query_key_norm!r}"
+            )
         d_k = d_model // heads if d_k is None else d_k
         d_v = d_k if d_v is None else d_v
         d_source = d_model if d_source is None else d_source
@@ -156,6 +161,7 @@ class MultiHeadAttention(nn.Module):
 
         Cost: n · m · heads · (d_k + d_v) operations; memory grows with n and m.
         """
+        self._check_inputs(x, source)
         x = visit(self.site, "attention_input", x)
         query = self._query(x, phases, temperature)
         key, value = self._key_value(x if source is None else source, phases, memory)
@@ -185,6 +191,20 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Float[Tensor, "d_model width"], Float[Tensor, "d_model"] | None]:
         """W_O as (d_model, heads · d_v), and its bias or None."""
         return self.to_output.weight, self.to_output.bias
+
+    def _check_inputs(self, x: Tensor, source: Tensor | None) -> None:
+        widths = {"x": (x, self.to_query.in_features)}
+        if source is not None:
+            widths["source"] = (source, self.to_key.in_features)
+        elif self.to_key.in_features != self.to_query.in_features:
+            raise InputError("source: this attention reads a text of another width; give it")
+        faults = [
+            f"{name} must be (batch, n, {width}), got {tuple(tensor.shape)}"
+            for name, (tensor, width) in widths.items()
+            if tensor.dim() != 3 or tensor.shape[-1] != width
+        ]
+        if faults:
+            raise ShapeError(gathered("attention cannot read this", faults))
 
     def _query(self, x: Tensor, phases: Phases | None, temperature: Tensor | None) -> Tensor:
         query = self._placed(_split(self.to_query(x), self.heads), self.query_norm, phases)
@@ -221,11 +241,15 @@ class MultiHeadAttention(nn.Module):
         )
 
 
-def _check(d_model: int, *, heads: int, kv_heads: int, d_k: int | None) -> None:
-    faults: list[str] = []
+def _check(d_model: int, heads: int, kv_heads: int, *, widths: Mapping[str, int | None]) -> None:
+    faults = [
+        f"{name} must be positive, got {width}"
+        for name, width in {"d_model": d_model, **widths}.items()
+        if width is not None and width < 1
+    ]
     if heads < 1 or kv_heads < 1 or heads % kv_heads:
         faults.append(f"heads ({heads}) must be a positive multiple of kv_heads ({kv_heads})")
-    elif d_k is None and d_model % heads:
+    elif widths["d_k"] is None and d_model % heads:
         faults.append(f"d_model ({d_model}) must be a multiple of heads ({heads}), or give d_k")
     if faults:
         raise InputError(gathered("MultiHeadAttention", faults))
