@@ -7,8 +7,8 @@ from torch import Tensor
 from clearhead.masks import causal_mask, padding_mask
 from clearhead.pipeline import fused
 from clearhead.pipeline.attention import attention
-from tests.accuracy import Yardstick, assert_double
 from clearhead.positions.bias import AlibiBias
+from tests.accuracy import Yardstick, assert_double
 from tests.laws.calls import MASKS, Drawn, draw, t5_bias, with_entry
 
 pytestmark = pytest.mark.compiled

@@ -108,10 +108,10 @@ def test_nor_does_it_matter_where_kernels_keep_l(
 
 @KINDS
 @EVERY
-def test_a_decode_step_is_the_last_row_of_the_full_pass(
+def test_case_26_a_decode_step_is_the_last_row_of_the_full_pass(
     impl: str, kind: str, generator: torch.Generator
 ) -> None:
-    # keras-hub#2862: a bias made from the length of the query is 0 at every step
+    """Case 26: a bias made from the query's length is 0 at every step; positions are absolute."""
     bias, call = BIASES[kind](generator), draw(generator, n=50, dtype=torch.float64)
     full = attention(*call.tensors, mask=causal_mask(), bias=bias, impl=impl)
     step = attention(
