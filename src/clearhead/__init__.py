@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from clearhead.transformer.cache import KVCache
     from clearhead.transformer.checkpoint import from_pretrained
     from clearhead.transformer.config import LayerKind, TransformerConfig
+    from clearhead.transformer.generation.generate import generate, stream
+    from clearhead.transformer.generation.generated import Generated
     from clearhead.transformer.model import Transformer
 
 __version__ = "0.1.0"
@@ -75,6 +77,10 @@ __all__ = [
     "LayerKind",
     "MultiHeadAttention",
     "KVCache",
+    # generating
+    "generate",
+    "Generated",
+    "stream",
     # positions: the parts, and what a configuration calls them
     "LearnedPositions",
     "SinusoidalPositions",
@@ -125,6 +131,8 @@ _NAMES_OF_MODULE = {
     "clearhead.transformer.attention": ["MultiHeadAttention"],
     "clearhead.transformer.cache": ["KVCache"],
     "clearhead.transformer.config": ["LayerKind", "TransformerConfig"],
+    "clearhead.transformer.generation.generate": ["generate", "stream"],
+    "clearhead.transformer.generation.generated": ["Generated"],
     "clearhead.transformer.model": ["Transformer"],
 }
 _HOME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}

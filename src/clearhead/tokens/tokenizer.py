@@ -193,6 +193,15 @@ class TextTokenizer:
         }
         return pieces(shown, special=special)
 
+    def special_id(self, name: str) -> int | None:
+        """The id of a token by what it is for, or None where the tokenizer names none.
+
+        Args:
+            name: such as ``bos_token`` or ``eos_token``.
+        """
+        token = self._special_tokens.get(name)
+        return None if token is None else self._backend.token_id(token)
+
     @property
     def vocabulary_size(self) -> int:
         """How many tokens there are, added ones included."""
@@ -209,8 +218,7 @@ class TextTokenizer:
     @cached_property
     def _first(self) -> int | None:
         """The id of the token that begins a text, where the tokenizer names one."""
-        name = self._special_tokens.get("bos_token")
-        return None if name is None else self._backend.token_id(name)
+        return self.special_id("bos_token")
 
     @cached_property
     def _begins_texts(self) -> bool:

@@ -80,3 +80,24 @@ def _lines(what: str) -> Generator[Callable[[int, int], None]]:
     yield advance
     if began:
         say(f"{what}: done in {time.monotonic() - began[0]:.0f} s")
+
+
+@contextmanager
+def said_reading(tokens: int, *, least: int) -> Generator[Callable[[int], None]]:
+    """Show on a terminal how far a long prompt was read; elsewhere nothing.
+
+    Args:
+        tokens: of the prompt.
+        least: a prompt of fewer is read without a word.
+
+    Yields:
+        A function of how many were read.
+    """
+    if tokens < least or sys.stderr is None or not sys.stderr.isatty():
+        yield lambda _read: None
+        return
+    read = TextColumn("{task.completed:,} of {task.total:,} tokens")
+    columns = (TextColumn("reading the prompt"), BarColumn(), read)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=tokens)
+        yield lambda done: bar.update(task, completed=done)
