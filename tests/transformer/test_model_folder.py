@@ -153,4 +153,4 @@ def test_damaged_weights_are_named(tmp_path: Path) -> None:
     whole = file.read_bytes()
     for damage in (b"", whole[:4], whole[:-1], b"\xff" * 8 + whole[8:], whole[:9] + whole[10:]):
         file.write_bytes(damage)
-        assert refused(tmp_path).startswith(f"{file} cannot be read: ")
+        assert refused(tmp_path).startswith(f"{file} cannot be read as safetensors: ")

@@ -1,5 +1,7 @@
 """The two kinds of tokenizer behind TextTokenizer, with one face."""
 
+import json
+from pathlib import Path
 from typing import Any, Protocol, final, runtime_checkable
 
 from tokenizers import Tokenizer
@@ -39,6 +41,10 @@ class Backend(Protocol):
 
     def size(self) -> int:
         """How many tokens there are."""
+        ...
+
+    def save(self, folder: Path, config: dict[str, Any]) -> None:
+        """Write the files of a tokenizer, with what is said about it."""
         ...
 
     def token_id(self, token: str) -> int | None:
@@ -98,6 +104,15 @@ class FileBackend:
         """Tokens of the model and added ones."""
         return self._tokenizer.get_vocab_size(with_added_tokens=True)
 
+    def save(self, folder: Path, config: dict[str, Any]) -> None:
+        """The host's own files where there is one, else ``tokenizer.json`` and what is said."""
+        if self._host is not None:
+            self._host.save_pretrained(folder)
+            return
+        self._tokenizer.save(str(folder / "tokenizer.json"))
+        text = json.dumps(config, indent=2, ensure_ascii=False)
+        (folder / "tokenizer_config.json").write_text(text + "\n", encoding="utf-8")
+
     def token_id(self, token: str) -> int | None:
         """The id of a token, or None."""
         return self._tokenizer.token_to_id(token)
@@ -149,6 +164,11 @@ class HostBackend:
     def size(self) -> int:
         """How many tokens there are."""
         return len(self._host)
+
+    def save(self, folder: Path, config: dict[str, Any]) -> None:
+        """The host's own files, which say it all."""
+        del config
+        self._host.save_pretrained(folder)
 
     def token_id(self, token: str) -> int | None:
         """The id of a token, or None."""

@@ -202,6 +202,22 @@ class TextTokenizer:
         token = self._special_tokens.get(name)
         return None if token is None else self._backend.token_id(token)
 
+    def save(self, folder: str | Path) -> None:
+        """Write the files that `from_folder` and transformers read.
+
+        Args:
+            folder: a folder that is there.
+        """
+        config: dict[str, Any] = {
+            # any other class would cut texts its own way instead of as tokenizer.json says
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "clean_up_tokenization_spaces": False,
+            **self._special_tokens,
+        }
+        if self._template is not None:
+            config["chat_template"] = self._template.source
+        self._backend.save(Path(folder), config)
+
     @property
     def vocabulary_size(self) -> int:
         """How many tokens there are, added ones included."""

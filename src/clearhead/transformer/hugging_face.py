@@ -46,7 +46,7 @@ def load_hugging_face(
                 folder.path,
                 config=config,
                 dtype=dtype,
-                use_safetensors=True,
+                use_safetensors=folder.form == "safetensors",
                 local_files_only=True,
                 # Raised as ours, with all others; the model is not used.
                 ignore_mismatched_sizes=True,

@@ -1,15 +1,14 @@
 """From a model folder to a model in memory: which engine, which numbers, where."""
 
-from typing import cast
-
 import torch
 from torch import nn
 
 from clearhead.errors import CheckpointError, InputError, UnsupportedError
+from clearhead.pipeline.devices import present_device
 from clearhead.tokens import TextTokenizer
-from clearhead.transformer.families.known import from_hugging_face
+from clearhead.transformer.families.spelling import described
 from clearhead.transformer.model_folder import ModelFolder
-from clearhead.transformer.released import load_released
+from clearhead.transformer.released import Released, load_released
 
 __all__ = ["load"]
 
@@ -39,7 +38,7 @@ def load(
         CheckpointError: the weights cannot be used.
     """
     number = _dtype(dtype)
-    place = _device(device)
+    place = present_device("cpu" if device is None else device)
     refusal = _refusal(folder)
     if engine == "clearhead" and refusal:
         raise UnsupportedError(f'engine="clearhead" cannot load {name}: {refusal}')
@@ -53,15 +52,16 @@ def load(
         model = load_released(folder, dtype=number, device=place)
         tokenizer = _tokenizer(folder)
     said = {"clearhead_name": name, "clearhead_origin": _origin(folder, number, name)}
-    # what a trace of the model tells and needs
+    # what a trace of the model tells and needs, and what saving it writes again
     vars(model).update(said, clearhead_tokenizer=tokenizer)
+    vars(model).update(clearhead_released=Released(folder.config, folder.path, tokenizer))
     return model
 
 
 def _refusal(folder: ModelFolder) -> str | None:
     """Why our own Transformer cannot load a folder, or None."""
     try:
-        from_hugging_face(folder.config)
+        described(folder.config)
     except CheckpointError as fault:
         return str(fault)
     return None
@@ -86,16 +86,3 @@ def _dtype(dtype: object) -> torch.dtype:
     if name not in _DTYPES:
         raise InputError(f"dtype: expected one of {', '.join(_DTYPES)}, got {dtype!r}")
     return getattr(torch, name)
-
-
-def _device(device: object) -> torch.device:
-    """A device by torch's object or its name, one that this machine has."""
-    try:
-        found = torch.device(cast("str", "cpu" if device is None else device))
-        torch.empty(0, device=found)
-    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as fault:
-        reason = str(fault).splitlines()[0]
-        raise InputError(
-            f"device: expected one of this machine, got {device!r}: {reason}"
-        ) from fault
-    return found

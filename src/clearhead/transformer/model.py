@@ -10,9 +10,10 @@ A stream of vectors, one a token, runs through the layers; each layer reads it a
 A decoder that reads an encoder has cross-attention between the two.
 """
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -27,6 +28,9 @@ from clearhead.transformer.config import TransformerConfig
 from clearhead.transformer.input_faults import check_inputs
 from clearhead.transformer.logits import Logits
 from clearhead.transformer.stack import Stack
+
+if TYPE_CHECKING:
+    from clearhead.transformer.saving import Saved
 
 __all__ = ["Transformer", "TransformerOutput"]
 
@@ -141,6 +145,31 @@ class Transformer(Stack):
         check_inputs(self.encoder.config, ids, attention_mask=attention_mask)
         real = real_tokens(attention_mask)
         return Encoded(self.encoder.hidden(ids, real=real), real)
+
+    def save_pretrained(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        spelling: Literal["transformers", "clearhead"] | None = None,
+        max_shard_size: int | str = "5GB",
+    ) -> "Saved":
+        """Write the model to a folder, whole or not at all; see :func:`~.saving.save`.
+
+        Args:
+            folder: where to; a model that stands there is replaced.
+            spelling: ``"transformers"`` insists on what transformers reads back, ``"clearhead"`` on
+                our own spelling, which tells every model; None is the first that fits.
+            max_shard_size: the most bytes of one file, as a number or as ``"5GB"``.
+
+        Returns:
+            What was written, and in which spelling.
+
+        Raises:
+            InputError, UnsupportedError, CheckpointError: as :func:`~.saving.save` says.
+        """
+        from clearhead.transformer.saving import save
+
+        return save(self, folder, spelling=spelling, max_shard_size=max_shard_size)
 
     def sites(self) -> tuple[Site, ...]:
         """Where attention happens, in order: what a tap will see."""

@@ -1,26 +1,37 @@
 """A model folder as Hugging Face lays it out, looked over before anything in it is trusted.
 
-Weights are read from safetensors alone: other forms can run any program when they are read. An
-index may only name files that lie in the folder.
+Weights are read from safetensors, or from pickles where somebody asks for them. An index may only
+name files that lie in the folder, and no file may ask for more than there is.
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, cast
+from typing import Any, Literal, cast
 
-from safetensors import SafetensorError, safe_open
-
-from clearhead.errors import CheckpointError, gathered
+from clearhead.errors import CheckpointError, InputError, gathered
 from clearhead.transformer.cache_folder import SEAL
+from clearhead.transformer.safetensors_file import Outline, read_header, unique_pairs
 
-__all__ = ["ModelFolder", "read_folder"]
+__all__ = ["INDEX", "WEIGHTS", "Form", "ModelFolder", "read_folder"]
 
-_WEIGHTS = "model.safetensors"
-_INDEX = "model.safetensors.index.json"
+#: How weights are stored.
+Form = Literal["safetensors", "pickle"]
+
+#: What a folder's weights are called where they are one file.
+WEIGHTS: Mapping[Form, str] = {"safetensors": "model.safetensors", "pickle": "pytorch_model.bin"}
+#: What the list of its files is called where they are several.
+INDEX: Mapping[Form, str] = {form: f"{name}.index.json" for form, name in WEIGHTS.items()}
 _PROGRAMS = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".h5", ".msgpack")
 _NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+# Keys that say how many layers there are, in any family.
+_LAYERS = """
+    num_hidden_layers n_layer n_layers num_layers num_decoder_layers encoder_layers decoder_layers
+""".split()  # noqa: SIM905, a paragraph reads better than a list
+# The longest, an index of a model with a hundred thousand tensors, is a tenth of this.
+_LONGEST_JSON = 100_000_000
+_DEEPEST = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +44,7 @@ class ModelFolder:
         files: its weights' files.
         stored_as: the kinds of fractions in them, such as ``("bfloat16",)``.
         origin: in words, what the weights are, where `clearhead` wrote the folder; else None.
+        form: how they are stored.
     """
 
     path: Path
@@ -40,6 +52,7 @@ class ModelFolder:
     files: tuple[Path, ...]
     stored_as: tuple[str, ...]
     origin: str | None
+    form: Form = "safetensors"
 
     @property
     def family(self) -> str:
@@ -56,72 +69,91 @@ class ModelFolder:
                 return None
 
 
-def read_folder(path: Path) -> ModelFolder:
+def read_folder(path: Path, *, weights: Form = "safetensors") -> ModelFolder:
     """Look a model folder over.
 
     Args:
         path: the folder.
+        weights: ``"safetensors"``, or ``"pickle"`` for the ``pytorch_model.bin`` of a folder that
+            has nothing better. It is read with PyTorch's ``weights_only``, and refused where it
+            holds anything but tensors.
 
     Returns:
         What it holds; no weights are read.
 
     Raises:
+        InputError: no such form of weights.
         CheckpointError: files that are missing, damaged, of another form, or outside the folder.
+
+    Cost:
+        Time and memory linear in the configuration and the headers.
     """
+    if weights not in WEIGHTS:
+        listed = " or ".join(map(repr, WEIGHTS))
+        raise InputError(f"weights: expected {listed}, got {weights!r}")
     config = _read_object(path / "config.json")
-    files = _weight_files(path)
-    kinds = [kind for file in files for kind in _kinds(file)]
+    files = _weight_files(path, weights)
+    kinds = [one.kind for file in files for one in _outlines(file, weights).values()]
     _check_layers(path, config, tensors=len(kinds))
     origin = _read_object(path / SEAL).get("origin") if (path / SEAL).is_file() else None
     # Whole numbers among the tensors are tables of places, not weights.
     stored_as = tuple(sorted({_NAMES[kind] for kind in kinds if kind in _NAMES}))
-    return ModelFolder(path, config, files, stored_as, None if origin is None else str(origin))
+    return ModelFolder(
+        path, config, files, stored_as, None if origin is None else str(origin), weights
+    )
 
 
-def _weight_files(path: Path) -> tuple[Path, ...]:
+def _weight_files(path: Path, form: Form) -> tuple[Path, ...]:
     """The files with the weights: one, or those an index names."""
-    if (path / _WEIGHTS).is_file():
-        return (path / _WEIGHTS,)
-    if (path / _INDEX).is_file():
-        return _indexed(path)
+    whole, index = WEIGHTS[form], INDEX[form]
+    if (path / whole).is_file():
+        return (path / whole,)
+    if (path / index).is_file():
+        return _indexed(path, index)
     others = sorted(file.name for file in path.iterdir() if file.suffix in _PROGRAMS)
-    if others:
+    if others and form == "safetensors":
         raise CheckpointError(
             f"{path} holds its weights only as {', '.join(others)}, which can run any program when "
-            f"it is read, and is refused; expected {_WEIGHTS}: where you trust it, load it in "
+            f"it is read, and is refused; expected {whole}: where you trust it, load it in "
             "transformers and save it with save_pretrained"
         )
-    raise CheckpointError(f"{path} holds no weights: expected {_WEIGHTS} or {_INDEX}")
+    raise CheckpointError(f"{path} holds no weights: expected {whole} or {index}")
 
 
-def _indexed(path: Path) -> tuple[Path, ...]:
+def _indexed(path: Path, index: str) -> tuple[Path, ...]:
     """The files an index names, each of them inside the folder and there."""
-    entries = _read_object(path / _INDEX).get("weight_map")
+    entries = _read_object(path / index).get("weight_map")
     if not isinstance(entries, dict) or not entries:
-        raise CheckpointError(f"{path / _INDEX} cannot be read: expected a 'weight_map' with names")
-    faults: list[str] = []
-    names = dict.fromkeys(cast("dict[str, object]", entries).values())
-    for name in names:
-        if not isinstance(name, str) or not _is_inside(name):
-            faults.append(f"{name!r} is no name of a file in the folder, and is not followed")
-        elif not (path / name).is_file():
-            faults.append(f"{name} is missing")
+        raise CheckpointError(f"{path / index} cannot be read: expected a 'weight_map' with names")
+    names = list(cast("dict[str, object]", entries).values())
+    faults = [fault for name in names for fault in _unfollowed(path, name)]
     if faults:
-        raise CheckpointError(gathered(f"{path / _INDEX} cannot be followed", faults))
-    return tuple(path / str(name) for name in names)
+        raise CheckpointError(
+            gathered(f"{path / index} cannot be followed", list(dict.fromkeys(faults)))
+        )
+    return tuple(path / name for name in dict.fromkeys(cast("list[str]", names)))
+
+
+def _unfollowed(path: Path, name: object) -> list[str]:
+    """Why an entry of an index is not followed, or nothing."""
+    if not isinstance(name, str) or not _is_inside(name):
+        return [f"{name!r} is no name of a file in the folder, and is not followed"]
+    return [] if (path / name).is_file() else [f"{name} is missing"]
 
 
 def _is_inside(name: str) -> bool:
     """True for a path that leads nowhere out of the folder, on any system."""
     posix, windows = PurePosixPath(name), PureWindowsPath(name)
-    return bool(name) and not (
-        posix.is_absolute() or windows.drive or windows.root or ".." in windows.parts
+    return (
+        bool(name)
+        and "\0" not in name
+        and not (posix.is_absolute() or windows.drive or windows.root or ".." in windows.parts)
     )
 
 
 def _check_layers(path: Path, config: Mapping[str, Any], *, tensors: int) -> None:
     """Refuse more layers than there are tensors, before a model of that many is built."""
-    for key in ("num_hidden_layers", "n_layer", "num_layers"):
+    for key in _LAYERS:
         layers = config.get(key)
         if isinstance(layers, int) and layers > tensors:
             raise CheckpointError(
@@ -130,27 +162,52 @@ def _check_layers(path: Path, config: Mapping[str, Any], *, tensors: int) -> Non
             )
 
 
-def _kinds(file: Path) -> list[str]:
-    """The kind of numbers of each tensor in a safetensors file."""
-    try:
-        with cast("Any", safe_open)(file, framework="numpy") as opened:
-            names = list(opened.keys())
-            return [opened.get_slice(name).get_dtype() for name in names]
-    except (OSError, SafetensorError) as fault:
-        raise CheckpointError(f"{file} cannot be read: {fault}") from fault
+def _outlines(file: Path, form: Form) -> Mapping[str, Outline]:
+    """What each tensor in a file is."""
+    if form == "safetensors":
+        return read_header(file)
+    # It takes PyTorch, whose import takes seconds, which the other form does without.
+    from clearhead.transformer.weight_files import opened
+
+    with opened([file]) as (found,):
+        return found.outlines
 
 
 def _read_object(file: Path) -> dict[str, Any]:
     """A JSON file's object."""
     try:
-        value = json.loads(file.read_text(encoding="utf-8"))
+        if file.exists() and not file.is_file():
+            raise CheckpointError(f"{file} cannot be read: it is no file")
+        if file.stat().st_size > _LONGEST_JSON:
+            raise CheckpointError(
+                f"{file} cannot be read: it has {file.stat().st_size:,} bytes, "
+                f"at most {_LONGEST_JSON:,} are readable"
+            )
+        value = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=unique_pairs)
     except FileNotFoundError:
         raise CheckpointError(
             f"{file.parent} holds no {file.name}: expected a model folder, with config.json, "
-            f"{_WEIGHTS} and tokenizer.json"
+            f"{WEIGHTS['safetensors']} and tokenizer.json"
         ) from None
     except (OSError, ValueError, RecursionError) as fault:
         raise CheckpointError(f"{file} cannot be read: {fault}") from fault
     if not isinstance(value, dict):
         raise CheckpointError(f"{file} cannot be read: expected a JSON object")
+    if _is_deeper(cast("object", value), _DEEPEST):
+        raise CheckpointError(f"{file} cannot be read: it is nested more than {_DEEPEST} deep")
     return cast("dict[str, Any]", value)
+
+
+def _is_deeper(value: object, depth: int) -> bool:
+    """Whether lists and objects stand within each other more often than so many times."""
+    level = [value]
+    for _ in range(depth):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, list | dict)
+            for inner in cast("list[object]", list(one.values()) if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return False
+    return any(isinstance(one, list | dict) for one in level)

@@ -1,26 +1,19 @@
-"""How a model gets the numbers of a released one: every tensor wanted is there, and no other.
-
-One of the few files that let in unknown types: safetensors has none.
-"""
+"""How a model gets the numbers of a released one: every tensor wanted is there, and no other."""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from clearhead.errors import CheckpointError, gathered
+from clearhead.transformer.weight_files import KINDS, WeightFile, opened
 
 __all__ = ["Undrawn", "names_in", "read_weights"]
-
-_open = cast("Any", safe_open)
-_FLOATING = ("F64", "F32", "F16", "BF16")
 
 
 class Undrawn(TorchFunctionMode):
@@ -46,7 +39,7 @@ class Undrawn(TorchFunctionMode):
 
 
 def names_in(files: Sequence[Path]) -> frozenset[str]:
-    """Names of all tensors in some safetensors files.
+    """Names of all tensors in some files.
 
     Args:
         files: the files.
@@ -54,8 +47,8 @@ def names_in(files: Sequence[Path]) -> frozenset[str]:
     Raises:
         CheckpointError: a file cannot be read.
     """
-    with _opened(files) as opened:
-        return frozenset(name for one in opened for name in _names(one))
+    with opened(files) as found:
+        return frozenset(name for one in found for name in one.outlines)
 
 
 def read_weights(
@@ -67,11 +60,12 @@ def read_weights(
     dtype: torch.dtype,
     device: torch.device | str,
 ) -> dict[str, Tensor]:
-    """Read exactly the wanted tensors of some safetensors files.
+    """Read exactly the wanted tensors of some files.
 
     Args:
-        files: the files; where dtype and device are theirs, tensors stay mapped to them and are
-            read when they are first used, so they must not be rewritten in place.
+        files: safetensors files, or pickles, which are read with ``weights_only``; where dtype and
+            device are theirs, tensors stay mapped to them and are read when they are first used, so
+            they must not be rewritten in place.
         wanted: shape by name.
         twins: names that may be there too, or instead, by the name they must equal.
         ignored: pattern of whole names that may be there and are not read.
@@ -86,60 +80,45 @@ def read_weights(
             another shape, no floating-point numbers, or not equal to their twins; all faults at
             once.
     """
-    with _opened(files) as opened:
+    with opened(files) as found:
         place = {
             name: one
-            for one in opened
-            for name in _names(one)
+            for one in found
+            for name in one.outlines
             if name in wanted or not re.fullmatch(ignored, name)
         }
         twins = {twin: name for twin, name in twins.items() if twin not in wanted}
         at = {name: name for name in wanted}
         at |= {name: twin for twin, name in twins.items() if twin in place and name not in place}
         faults = _faults(place, {at[name]: shape for name, shape in wanted.items()}, twins)
-        faults += [f"{name} is in several files" for name in _repeated(opened)]
+        faults += [f"{name} is in several files" for name in _repeated(found)]
         if not faults:
-            return {name: place[at[name]].get_tensor(at[name]).to(device, dtype) for name in wanted}
+            return {name: place[at[name]].tensor(at[name]).to(device, dtype) for name in wanted}
     raise CheckpointError(gathered(f"the weights in {files[0].parent} do not fit", faults))
 
 
-@contextmanager
-def _opened(files: Sequence[Path]) -> Generator[list[Any]]:
-    try:
-        with ExitStack() as stack:
-            yield [stack.enter_context(_open(file, framework="pt")) for file in files]
-    except (OSError, SafetensorError) as error:
-        names = ", ".join(map(str, files))
-        raise CheckpointError(f"{names} cannot be read as safetensors: {error}") from error
-
-
-def _names(opened: Any) -> list[str]:
-    return cast("list[str]", opened.keys())
-
-
-def _repeated(opened: Sequence[Any]) -> list[str]:
-    counts = Counter(name for one in opened for name in _names(one))
+def _repeated(found: Sequence[WeightFile]) -> list[str]:
+    counts = Counter(name for one in found for name in one.outlines)
     return sorted(name for name, count in counts.items() if count > 1)
 
 
 def _faults(
-    place: Mapping[str, Any], wanted: Mapping[str, torch.Size], twins: Mapping[str, str]
+    place: Mapping[str, WeightFile], wanted: Mapping[str, torch.Size], twins: Mapping[str, str]
 ) -> list[str]:
     """Say what is wrong, given which open file holds each tensor."""
     faults = [f"missing {name} {tuple(wanted[name])}" for name in wanted if name not in place]
     faults += [f"unexpected {name}" for name in sorted(place.keys() - wanted.keys() - twins.keys())]
     for name in (name for name in wanted if name in place):
-        tensor = place[name].get_slice(name)
-        shape, kind = tuple(tensor.get_shape()), tensor.get_dtype()
-        if shape != tuple(wanted[name]):
-            faults.append(f"{name} has shape {shape}, expected {tuple(wanted[name])}")
-        if kind not in _FLOATING:
-            faults.append(f"{name} holds {kind}, expected floating-point numbers")
+        outline = place[name].outlines[name]
+        if outline.shape != tuple(wanted[name]):
+            faults.append(f"{name} has shape {outline.shape}, expected {tuple(wanted[name])}")
+        if outline.kind not in KINDS.values():
+            faults.append(f"{name} holds {outline.kind}, expected floating-point numbers")
     for twin, name in twins.items():
         if {name, twin} <= place.keys() and not _equal(place, name, twin):
             faults.append(f"{twin} differs from {name}, though the config ties them")
     return faults
 
 
-def _equal(place: Mapping[str, Any], name: str, twin: str) -> bool:
-    return torch.equal(place[name].get_tensor(name), place[twin].get_tensor(twin))
+def _equal(place: Mapping[str, WeightFile], name: str, twin: str) -> bool:
+    return torch.equal(place[name].tensor(name), place[twin].tensor(twin))
