@@ -144,8 +144,8 @@ def test_an_offset_of_norms_is_added_to_their_weights(seeded_weights):
     state = plain.state_dict()
     state |= {name: state[name] - 1.0 for name in ("query_norm.weight", "key_norm.weight")}
     offset.load_state_dict(state)
-    # one multiplies in float32 and the other in float64, as the released models do
-    torch.testing.assert_close(offset(x), plain(x), rtol=1e-5, atol=1e-5)
+    with Doubled():  # else one multiplies in float32, as the released models do
+        assert_double(offset(x), plain(x))
 
 
 def test_a_temperature_is_a_factor_on_queries(seeded_weights):

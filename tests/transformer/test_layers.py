@@ -1,151 +1,142 @@
-"""Norm, feed-forward and attention: formulas by hand, laws, and the bits of the released models."""
-
-import math
+"""One layer: where it norms, what it adds, and what its parts are told."""
 
 import pytest
 import torch
 
-from clearhead.masks import causal_mask
+from clearhead.errors import ClearheadError
+from clearhead.masks import causal_mask, padding_mask
 from clearhead.pipeline.rule import ScoreRule
-from clearhead.pipeline.tap import Site, Tap, tapping
+from clearhead.pipeline.tap import Site
 from clearhead.positions.rotary import RotaryEmbedding
-from clearhead.transformer.layers import FeedForward, MultiHeadAttention, RMSNorm
+from clearhead.transformer.config import Experts, LayerKind
+from clearhead.transformer.feed_forward import ExpertFeedForward
+from clearhead.transformer.layers import Layer, LayerCall
+from tests.transformer.tiny_models import BOTH, DECODERS, ENCODERS, tiny_config
+
+ALL = [*DECODERS, *ENCODERS, *BOTH]
 
 
-def test_a_normed_vector_by_hand():
-    norm = RMSNorm(2, epsilon=0.0)
-    norm.weight.data = torch.tensor([1.0, 10.0])
-    # Root mean square of (3, 4) is √12.5.
-    expected = torch.tensor([3.0, 40.0]) / math.sqrt(12.5)
-    torch.testing.assert_close(norm(torch.tensor([3.0, 4.0])), expected)
-    assert norm(torch.zeros(2)).isnan().all()
-    assert torch.equal(RMSNorm(2, epsilon=1e-6)(torch.zeros(2)), torch.zeros(2))
+def layer(name: str, index: int = 0, **changed: object) -> Layer:
+    made = Layer(tiny_config(name, **changed), index).double()
+    for parameter in made.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return made
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
-def test_norm_and_feed_forward_are_bit_for_bit_those_of_llama(dtype, generator):
-    from transformers import LlamaConfig
-    from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm
-
-    x = torch.randn(2, 5, 32, generator=generator).to(dtype)
-    theirs = LlamaRMSNorm(32, eps=1e-5).to(dtype)
-    theirs.weight.data = torch.randn(32, generator=generator).to(dtype)
-    ours = RMSNorm(32, epsilon=1e-5).to(dtype)
-    ours.weight.data = theirs.weight.data
-    assert torch.equal(ours(x), theirs(x))
-
-    mlp = LlamaMLP(LlamaConfig(hidden_size=32, intermediate_size=48, mlp_bias=True)).to(dtype)
-    feed_forward = FeedForward(32, 48, bias=True).to(dtype)
-    feed_forward.load_state_dict({k.replace("_proj", ""): v for k, v in mlp.state_dict().items()})
-    assert torch.equal(feed_forward(x), mlp(x))
+@pytest.fixture
+def x(generator):
+    return torch.randn(2, 7, 16, dtype=torch.float64, generator=generator)
 
 
-def attention_layer(**sizes: int) -> MultiHeadAttention:
-    return MultiHeadAttention(12, heads=4, d_k=6, **sizes).double()
+@pytest.fixture
+def call(generator):
+    phases = RotaryEmbedding(4).phases(torch.arange(7)[None], dtype=torch.float64)
+    return LayerCall(rule=ScoreRule(mask=causal_mask()), phases=phases)
 
 
-def by_hand(layer: MultiHeadAttention, x: torch.Tensor, *, d_k: int, d_v: int) -> torch.Tensor:
-    """The formula with a loop over query heads; query head h reads key head h // group."""
-    q, k, v = layer.to_query(x), layer.to_key(x), layer.to_value(x)
-    group = layer.heads // layer.kv_heads
-    contexts = []
-    for head in range(layer.heads):
-        shared = head // group
-        mine = slice(head * d_k, (head + 1) * d_k)
-        keys = k[..., shared * d_k : (shared + 1) * d_k]
-        values = v[..., shared * d_v : (shared + 1) * d_v]
-        scores = q[..., mine] @ keys.transpose(-1, -2) / math.sqrt(d_k)
-        contexts.append(torch.softmax(scores, dim=-1) @ values)
-    return layer.to_output(torch.cat(contexts, dim=-1))
+def test_norms_before_each_part(x, call, seeded_weights):
+    part = layer("grouped heads")
+    y = x + part.attention(part.attention_norm(x), rule=call.rule, phases=call.phases)
+    assert torch.equal(part(x, call), y + part.feed_forward(part.feed_forward_norm(y)))
+    assert (part.attention_out_norm, part.feed_forward_out_norm) == (None, None)
 
 
-@pytest.mark.parametrize("kv_heads", [4, 2, 1])
-@pytest.mark.parametrize("d_v", [6, 3, 9])
-def test_attention_by_hand(kv_heads, d_v, seeded_weights):
-    layer = attention_layer(kv_heads=kv_heads, d_v=d_v)
-    x = torch.randn(2, 7, 12, dtype=torch.float64)
-    expected = by_hand(layer, x, d_k=6, d_v=d_v)
-    got = layer(x, rule=ScoreRule())
-    assert got.shape == (2, 7, 12)
-    assert (got - expected).abs().max() <= 1e-12 * expected.abs().max()
+def test_norms_after_each_sum(x, call, seeded_weights):
+    part = layer("sinusoids")
+    y = part.attention_norm(x + part.attention(x, rule=call.rule, phases=call.phases))
+    assert torch.equal(part(x, call), part.feed_forward_norm(y + part.feed_forward(y)))
 
 
-def test_without_positions_permuting_tokens_permutes_outputs(seeded_weights):
-    layer = attention_layer(kv_heads=2)
-    x, order = torch.randn(1, 9, 12, dtype=torch.float64), torch.randperm(9)
-    straight, permuted = layer(x, rule=ScoreRule()), layer(x[:, order], rule=ScoreRule())
-    assert (permuted - straight[:, order]).abs().max() <= 1e-12 * straight.abs().max()
+def test_norms_around_each_part(x, call, seeded_weights):
+    part = layer("grouped heads", norm_place="around")
+    update = part.attention(part.attention_norm(x), rule=call.rule, phases=call.phases)
+    y = x + part.attention_out_norm(update)
+    update = part.feed_forward(part.feed_forward_norm(y))
+    assert torch.equal(part(x, call), y + part.feed_forward_out_norm(update))
 
 
-def test_positions_tell_the_order(seeded_weights):
-    layer = attention_layer()
-    x = torch.randn(1, 9, 12, dtype=torch.float64)
-    phases = RotaryEmbedding(6).phases(torch.arange(9)[None], dtype=x.dtype)
-    straight = layer(x, rule=ScoreRule(), phases=phases)
-    turned = layer(x.flip(1), rule=ScoreRule(), phases=phases).flip(1)
-    assert (straight - turned).abs().max() > 1e-3 * straight.abs().max()
+def test_both_parts_side_by_side(x, call, seeded_weights):
+    part = layer("side by side")
+    update = part.attention(part.attention_norm(x), rule=call.rule, phases=call.phases)
+    expected = x + (part.feed_forward(part.feed_forward_norm(x)) + update)
+    assert torch.equal(part(x, call), expected)
 
 
-class Recorder(Tap):
-    """Notes what passes, in order."""
+@pytest.mark.parametrize("name", ["distances alone", "as first published", "norms around"])
+def test_cross_attention_stands_between_the_two(name, x, generator, seeded_weights):
+    part = layer(name)
+    source = torch.randn(2, 9, 16, dtype=torch.float64, generator=generator)
+    real = torch.ones(2, 9, dtype=torch.bool)
+    real[0, 6:] = False
+    rule, cross = ScoreRule(mask=causal_mask()), ScoreRule(mask=padding_mask(real))
+    call = LayerCall(rule=rule, source=source, cross_rule=cross)
 
-    def __init__(self) -> None:
-        self.seen: list[tuple[Site, str, tuple[int, ...]]] = []
+    def added(x, attend, norm, out):
+        if name == "as first published":
+            return norm(x + attend(x))
+        update = attend(norm(x))
+        return x + (update if out is None else out(update))
 
-    def visit(self, site: Site, quantity: str, value: torch.Tensor) -> torch.Tensor:
-        self.seen.append((site, quantity, tuple(value.shape)))
-        return value
-
-
-class Replacing(Tap):
-    """Doubles one quantity."""
-
-    def __init__(self, quantity: str) -> None:
-        self.quantity = quantity
-
-    def visit(self, site: Site, quantity: str, value: torch.Tensor) -> torch.Tensor:
-        del site
-        return value * 2 if quantity == self.quantity else value
-
-
-def test_every_quantity_passes_the_tap_once_and_reading_changes_no_bit(seeded_weights):
-    site = Site(layer=3, kind="self", name="layers.3.attention")
-    layer = MultiHeadAttention(12, heads=4, kv_heads=2, d_k=6, d_v=5, site=site)
-    x, rule, recorder = torch.randn(2, 7, 12), ScoreRule(mask=causal_mask()), Recorder()
-    with tapping(recorder):
-        traced = layer(x, rule=rule)
-    assert torch.equal(traced, layer(x, rule=rule))
-    assert recorder.seen == [
-        (site, "attention_input", (2, 7, 12)),
-        (site, "query", (2, 4, 7, 6)),
-        (site, "key", (2, 2, 7, 6)),
-        (site, "value", (2, 2, 7, 5)),
-        (site, "logsumexp", (2, 4, 7)),
-        (site, "context", (2, 4, 7, 5)),
-        (site, "output", (2, 7, 12)),
-    ]
+    y = added(
+        x,
+        lambda x: part.attention(x, rule=rule),
+        part.attention_norm,
+        part.attention_out_norm,
+    )
+    y = added(
+        y,
+        lambda x: part.cross_attention(x, source, rule=cross),
+        part.cross_attention_norm,
+        part.cross_attention_out_norm,
+    )
+    y = added(y, part.feed_forward, part.feed_forward_norm, part.feed_forward_out_norm)
+    assert torch.equal(part(x, call), y)
 
 
-@pytest.mark.parametrize(
-    "quantity", ["attention_input", "query", "key", "value", "context", "output"]
-)
-def test_what_is_replaced_at_the_tap_reaches_the_output(quantity, seeded_weights):
-    layer = MultiHeadAttention(12, heads=4, d_k=6, bias=True)
-    x, rule = torch.randn(2, 7, 12), ScoreRule(mask=causal_mask())
-    with tapping(Replacing(quantity)):
-        replaced = layer(x, rule=rule)
-    assert not torch.equal(replaced, layer(x, rule=rule))
+@pytest.mark.parametrize("name", ALL)
+def test_a_layer_has_the_sizes_of_its_configuration(name):
+    config = tiny_config(name)
+    for index in range(config.layers):
+        part = Layer(config, index)
+        shapes = {n: tuple(p.shape) for n, p in part.attention.named_parameters()}
+        assert shapes["to_query.weight"] == (config.heads * config.d_k, 16)
+        assert shapes["to_key.weight"] == (config.kv_heads * config.d_k, 16)
+        assert shapes["to_value.weight"] == (config.kv_heads * config.d_v, 16)
+        assert shapes["to_output.weight"] == (16, config.heads * config.d_v)
+        assert ("to_key.bias" in shapes) == config.input_bias
+        assert ("to_output.bias" in shapes) == config.output_bias
+        assert ("sinks" in shapes) == config.sinks
+        assert part.attention.rule.scale == config.scale
+        assert part.attention.rule.softcap == config.softcap
+        assert (part.cross_attention is None) == (config.encoder is None)
 
 
-def test_the_output_projection_gives_each_head_its_slice(seeded_weights):
-    layer = MultiHeadAttention(12, heads=4, d_k=6, d_v=5, bias=True)
-    weight, bias = layer.output_projection()
-    assert weight.shape == (12, 20)
-    assert bias is layer.to_output.bias
-    assert MultiHeadAttention(12, heads=4, d_k=6).output_projection()[1] is None
+def test_cross_attention_has_no_sinks():
+    part = Layer(tiny_config("distances alone", sinks=True), 0)
+    assert part.attention.sinks is not None
+    assert part.cross_attention.sinks is None
 
 
-@pytest.mark.parametrize("shape", [(0, 5, 12), (2, 0, 12)])
-def test_nothing_in_gives_nothing_out(shape):
-    layer = MultiHeadAttention(12, heads=4, kv_heads=2, d_k=6)
-    assert layer(torch.zeros(shape), rule=ScoreRule(mask=causal_mask())).shape == shape
+def test_what_is_particular_to_a_layer():
+    kinds = (LayerKind(scale=0.7, d_ff=5), LayerKind(experts=Experts(count=3, chosen=1, d_ff=8)))
+    config = tiny_config(scale=0.2, pattern=kinds)
+    first, second = Layer(config, 0), Layer(config, 1)
+    assert (first.attention.rule.scale, second.attention.rule.scale) == (0.7, 0.2)
+    assert first.feed_forward.up.weight.shape == (5, 16)
+    assert isinstance(second.feed_forward, ExpertFeedForward)
+
+
+def test_a_layer_says_where_its_attention_stands():
+    decoder, encoder = tiny_config("distances alone"), tiny_config("distances alone").encoder
+    part = Layer(decoder, 2)
+    assert part.attention.site == Site(2, "self", "layers.2.attention")
+    assert part.cross_attention.site == Site(2, "cross", "layers.2.cross_attention")
+    inner = Layer(encoder, 1, stack="encoder.")
+    assert inner.attention.site == Site(1, "encoder", "encoder.layers.1.attention")
+
+
+def test_a_mask_that_does_not_fit_is_refused(x, seeded_weights):
+    real = torch.ones(2, 6, dtype=torch.bool)
+    call = LayerCall(rule=ScoreRule(mask=padding_mask(real)))
+    with pytest.raises(ClearheadError):
+        layer("no positions")(x, call)

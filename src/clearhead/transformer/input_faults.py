@@ -60,6 +60,8 @@ def check_inputs(
 def _ids(config: TransformerConfig, ids: Tensor) -> Iterator[str]:
     if ids.dim() != 2:
         yield f"ids must be (batch, n), got shape {tuple(ids.shape)}"
+    elif config.pooler and not ids.shape[1]:
+        yield "ids must have a first token, whose vector this model pools; they are empty"
     if not _integral(ids):
         yield f"ids must be whole numbers, got {ids.dtype}"
     else:
