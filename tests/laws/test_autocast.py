@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from clearhead.masks import causal_mask
+from clearhead.pipeline import fused
 from clearhead.pipeline.attention import attention
 from clearhead.pipeline.result import AttentionResult
 from tests.accuracy import Yardstick
@@ -110,3 +111,15 @@ def test_float64_stays_float64(generator: torch.Generator) -> None:
         outside = attention(*call.tensors, mask=causal_mask(), impl=impl)
         assert inside.context.dtype == torch.float64
         assert torch.equal(inside.context, outside.context)
+
+
+@pytest.mark.parametrize("dtype", HALF, ids=str)
+def test_beside_a_sink_c_is_rounded_once_where_kernels_keep_l_too(
+    dtype: torch.dtype, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fused, "gives_logsumexp", lambda _device: False)
+    call, sinks = draw(generator, n=40), torch.randn(4, generator=generator)
+    inside = _under_autocast(call, dtype, sinks=sinks)
+    outside = attention(*_rounded(call, dtype).tensors, mask=causal_mask(), sinks=sinks)
+    assert torch.equal(inside.context, outside.context)
+    assert torch.equal(inside.logsumexp, outside.logsumexp)

@@ -95,6 +95,15 @@ def test_no_tensor_of_n_by_m_is_made_for_reading(kind: str, read: str) -> None:
     assert watched.nbytes <= N * N * 4 // 4
 
 
+@pytest.mark.parametrize("rows", [list(range(N)), torch.arange(N), slice(None)], ids=type)
+def test_nor_for_reading_a_few_columns_of_many_rows_in_half_precision(rows: Any) -> None:
+    query, key, value = (tensor.bfloat16() for tensor in _inputs(N))
+    result = attention(query, key, value, mask=causal_mask())
+    with largest() as watched:
+        result.weights.tile(rows, range(4))
+    assert watched.nbytes <= N * N * 4 // 4
+
+
 @pytest.mark.parametrize("kind", ["causal", "window", "padding", "soft-cap", "ALiBi", "T5"])
 def test_no_tensor_of_n_by_m_is_made_for_gradients(kind: str) -> None:
     leaves = [tensor.requires_grad_() for tensor in _inputs(N)]

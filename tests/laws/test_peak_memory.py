@@ -142,6 +142,43 @@ def test_training_takes_linear_memory(dtype: torch.dtype, kind: str) -> None:
     _assert_linear(work)
 
 
+@pytest.mark.parametrize("kind", ["none", "causal", "causal and padding", "window"])
+def test_so_it_does_where_kernels_keep_l(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused, "gives_logsumexp", lambda _device: False)
+    test_training_takes_linear_memory(torch.float32, kind)
+
+
+def test_so_does_a_learned_bias_where_kernels_keep_l(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of L alone: Q and K may be frozen."""
+    monkeypatch.setattr(fused, "gives_logsumexp", lambda _device: False)
+
+    def work(n: int) -> Callable[[], object]:
+        inputs, bias = _inputs(n), torch.zeros(n).requires_grad_()
+
+        def step() -> object:
+            result = attention(*inputs, mask=causal_mask(), bias=bias)
+            return torch.autograd.grad(result.logsumexp.sum(), bias)
+
+        return step
+
+    _assert_linear(work)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_product_with_a_takes_linear_memory_under_autograd(dtype: torch.dtype) -> None:
+    def work(n: int) -> Callable[[], object]:
+        leaves = [tensor.requires_grad_() for tensor in _inputs(n, dtype)]
+
+        def step() -> object:
+            result = attention(*leaves, mask=causal_mask())
+            product = result.weights.matvec(torch.ones(n, 2))
+            return torch.autograd.grad(product.sum(), leaves, allow_unused=True)
+
+        return step
+
+    _assert_linear(work)
+
+
 PARTS = {
     "softcap": {"softcap": 3.0},
     "sinks": {"sinks": torch.zeros(1)},

@@ -191,3 +191,28 @@ def test_nor_does_it_matter_to_the_gradients_of_a_kernel(
     broken = gradients(with_entry(call, which, (1, 0, column, 2), value))
     for mine, calm in zip(broken, gradients(call), strict=True):
         assert torch.equal(mine, calm)
+
+
+@pytest.mark.parametrize("value", [*NO_NUMBERS, 3e38])
+@pytest.mark.parametrize("which", ["key", "value"])
+@pytest.mark.parametrize("rule", [{}, {"softcap": 3.0}], ids=["plain", "soft-cap"])
+@pytest.mark.parametrize("kind", ["causal", "padding"])
+def test_nor_to_the_gradients_of_tiles(
+    kind: str, rule: dict[str, float], which: str, value: float, generator: torch.Generator
+) -> None:
+    """Of the rows that do not see it; one that does sends NaN to the keys, as the reference has."""
+    call = draw(generator, n=9)
+    mask, column = MASKS[kind](9), {"causal": 8, "padding": 1}[kind]
+    rows = slice(0, 8) if kind == "causal" else slice(None)
+
+    def gradients(call: Drawn) -> list[Tensor]:
+        leaves = call.leaves()
+        result = attention(*leaves.tensors, mask=mask, impl="tiles", **rule)
+        read = result.weights.rows(rows)[1].square().sum()
+        seen = result.context[1, :, rows].sum() + result.logsumexp[1, :, rows].sin().sum() + read
+        d_query, *others = torch.autograd.grad(seen, leaves.tensors)
+        return [d_query[:, :, rows], *(others if kind == "padding" else [])]
+
+    broken = gradients(with_entry(call, which, (1, 0, column, 2), value))
+    for mine, calm in zip(broken, gradients(call), strict=True):
+        assert torch.equal(mine, calm)

@@ -2,6 +2,7 @@
 
 import pickle
 
+import numpy as np
 import pytest
 import torch
 
@@ -169,6 +170,13 @@ def test_masks_of_no_batch_rows_and_no_positions() -> None:
         assert mask.tile(range(2), range(3)).shape[0] == 0
 
 
+def test_numbers_of_numpy_are_numbers() -> None:
+    assert sliding_window_mask(np.int64(3)) == sliding_window_mask(3)
+    assert type(chunked_mask(np.int32(4)).size) is int
+    with pytest.raises(MaskError, match=r"got np\.True_"):
+        sliding_window_mask(np.True_)
+
+
 # ----------------------------------------------------------------------------------------- refusals
 
 
@@ -227,6 +235,24 @@ def test_masks_of_no_batch_rows_and_no_positions() -> None:
                 "document_mask: expected ids as integers (m,) or (batch, m), negative = "
                 "padding, got float32[3]"
             ),
+        ),
+        (
+            lambda: padding_mask([1, 1, 0]),
+            (
+                "padding_mask: expected keep as bool or integers (m,) or (batch, m), 1 = real and "
+                "0 = padding, got list"
+            ),
+        ),
+        (
+            lambda: document_mask([0, 0, 1]),
+            (
+                "document_mask: expected ids as integers (m,) or (batch, m), negative = "
+                "padding, got list"
+            ),
+        ),
+        (
+            lambda: document_mask(cu_seqlens=[0, 3]),
+            "document_mask: expected cu_seqlens as integers (documents + 1,), got list",
         ),
         (
             document_mask,

@@ -148,3 +148,12 @@ def test_queries_where_no_row_stands_are_refused() -> None:
         "expected queries at positions 7 to 8, where its rows stand, got 6 to 7; leave "
         "query_start= of from_tensor out to let row 0 be the first query"
     )
+
+
+def test_a_list_is_no_tensor() -> None:
+    with pytest.raises(MaskError) as caught:
+        Mask.from_tensor([[True]])
+    assert str(caught.value) == (
+        "Mask.from_tensor: expected a bool tensor (n, m), (heads, n, m) or (batch, heads, n, m), "
+        "True = may look, got list; what is added to the scores belongs in bias="
+    )

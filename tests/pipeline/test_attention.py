@@ -54,6 +54,9 @@ def test_statistics_and_implementations_are_named() -> None:
     assert _refused(InputError, zeros, zeros, zeros, observe=("median",)) == (
         "observe must name some of received, entropy, top_keys, pooled; got median"
     )
+    assert _refused(InputError, zeros, zeros, zeros, observe="received") == (
+        "observe must be a tuple or list of names, got the text 'received'"
+    )
     assert _refused(InputError, zeros, zeros, zeros, impl="fast") == (
         "impl must be 'auto', 'fused', 'tiles' or 'reference', got 'fast'"
     )
@@ -135,3 +138,33 @@ def test_a_causal_call_has_the_bits_of_pytorch_s_own(generator: torch.Generator)
 def test_weights_draw_themselves(generator: torch.Generator) -> None:
     result = attention(*(t[0, :1] for t in draw(generator, kv_heads=4).tensors))
     np.testing.assert_allclose(np.asarray(result.weights).sum(-1), 1, rtol=1e-6)
+
+
+def test_a_misspelt_statistic_is_found_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("clearhead.pipeline.attention.compute", never)
+    zeros = torch.zeros(3, 4)
+    assert "got recieved" in _refused(InputError, zeros, zeros, zeros, observe=("recieved",))
+
+
+def test_a_rule_is_a_rule() -> None:
+    zeros = torch.zeros(3, 4)
+    assert _refused(InputError, zeros, zeros, zeros, rule={"scale": 1}) == (
+        "rule must be a ScoreRule, got dict"
+    )
+
+
+def test_autocast_rounds_no_integers() -> None:
+    ones = torch.ones(3, 4, dtype=torch.int64)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        said = _refused(ShapeError, ones, ones, ones)
+    assert "query must be float64, float32, bfloat16 or float16, got torch.int64" in said
+
+
+def test_the_bias_is_where_the_query_is() -> None:
+    zeros = torch.zeros(3, 4)
+    assert _refused(ShapeError, zeros, zeros, zeros, bias=torch.zeros(3, device="meta")) == (
+        "the score rule does not fit the call: bias must be on query's device, cpu, got meta"
+    )

@@ -117,3 +117,14 @@ def test_the_reference_computes_wide_and_rounds_once(generator, dtype):
         again, same = compute(*call.tensors, rule=rule, impl="reference")
     assert torch.equal(again, context)
     assert torch.equal(same, level)
+
+
+@pytest.mark.parametrize("impl", IMPLS)
+def test_a_sink_of_minus_infinity_beside_keys_of_it_leaves_nothing(generator, impl):
+    call = draw(generator, dtype=torch.float64)
+    call.query.abs_()
+    call.key[:, :, 0] = -torch.inf  # row 0 sees it alone
+    sinks = torch.tensor([-torch.inf, 0.0, -torch.inf, 1.0], dtype=torch.float64)
+    result = attention(*call.tensors, mask=causal_mask(), sinks=sinks, impl=impl)
+    assert not result.context[:, :, 0].any()
+    assert torch.equal(result.logsumexp[:, :, 0], sinks.expand(2, 4))

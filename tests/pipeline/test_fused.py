@@ -8,6 +8,7 @@ from clearhead.pipeline import fused
 from clearhead.pipeline.attention import attention
 from clearhead.pipeline.fused import why_not_fused
 from clearhead.pipeline.rule import ScoreRule
+from clearhead.pipeline.tiles import wide
 from clearhead.positions.bias import AlibiBias
 from tests.accuracy import assert_double
 from tests.laws.calls import MASKS, draw
@@ -83,3 +84,18 @@ def test_only_a_soft_cap_keeps_the_kernel_away() -> None:
     assert why_not_fused(capped) == (
         "no kernel applies a soft-cap; impl='tiles' does, in linear memory"
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("impl", ["fused", "tiles"])
+def test_l_is_wide_where_nobody_sees_anything(
+    impl: str, dtype: torch.dtype, generator: torch.Generator
+) -> None:
+    call = draw(generator, n=6, dtype=dtype).leaves()
+    result = attention(*call.tensors, mask=causal_mask() & ~causal_mask(), impl=impl)
+    assert result.context.dtype == dtype
+    assert result.logsumexp.dtype == wide(dtype)
+    assert not result.context.any()
+    assert result.logsumexp.isneginf().all()
+    result.context.sum().backward()
+    assert all(not tensor.grad.any() for tensor in call.tensors)

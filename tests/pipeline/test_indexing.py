@@ -167,7 +167,18 @@ def test_chosen_rows_or_columns_are_numbers(weights):
         (
             np.s_[..., [0.5, 1.5]],
             InputError,
-            "axis 3 must be a slice, a range or integers in one axis, got float64 of shape (2,)",
+            (
+                "axis 3 must be a slice, a range, integers in one axis or 5 truth values, "
+                "got float64 of shape (2,)"
+            ),
+        ),
+        (
+            np.s_[..., [True, False]],
+            InputError,
+            (
+                "axis 3 must be a slice, a range, integers in one axis or 5 truth values, "
+                "got bool of shape (2,)"
+            ),
         ),
     ],
 )

@@ -41,8 +41,12 @@ def pulls(generator: torch.Generator) -> tuple[Tensor, Tensor]:
     return tuple(torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes)
 
 
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("shape", [None, (1, 1, 1, N), (2, 1, N, N), (1, 4, N, N)], ids=str)
+# a kernel takes its own triangle or a bias
+@pytest.mark.parametrize(
+    ("causal", "shape"),
+    [(True, None), *((False, s) for s in (None, (1, 1, 1, N), (2, 1, N, N), (1, 4, N, N)))],
+    ids=str,
+)
 def test_gradients_of_c_and_l_are_those_of_the_formula(
     shape: tuple[int, ...] | None,
     causal: bool,
@@ -50,8 +54,6 @@ def test_gradients_of_c_and_l_are_those_of_the_formula(
     pulls: tuple[Tensor, Tensor],
     generator: torch.Generator,
 ) -> None:
-    if causal:  # a kernel takes its own triangle or a bias
-        shape = None
     bias = None
     if shape is not None:
         bias = torch.randn(shape, generator=generator, dtype=torch.float64)
@@ -59,8 +61,8 @@ def test_gradients_of_c_and_l_are_those_of_the_formula(
     learned = None if bias is None else bias.clone().requires_grad_()
     made = _dense(leaves, learned, causal=causal)
     asked = [*leaves.tensors, *([] if learned is None else [learned])]
-    for d_context, d_level in (pulls, (pulls[0], None), (torch.zeros_like(pulls[0]), pulls[1])):
-        summed = (made[0] * d_context).sum()
+    for d_context, d_level in (pulls, (pulls[0], None), (None, pulls[1])):
+        summed = 0 * made[0].sum() if d_context is None else (made[0] * d_context).sum()
         summed = summed if d_level is None else summed + (made[1] * d_level).sum()
         truth = torch.autograd.grad(summed, asked, retain_graph=True)
         block = _served(call, bias, causal=causal)
@@ -136,3 +138,29 @@ def test_the_operator_keeps_pytorch_s_rules(call: Drawn, pulls: tuple[Tensor, Te
     given = (*call.tensors, None, block.context, block.logsumexp, *pulls)
     told = {"causal": True, "scale": SCALE}
     opcheck(torch.ops.clearhead.flash_backward.default, given, told)
+
+
+def test_l_alone_is_none_through_a_row_that_sees_a_broken_key(
+    call: Drawn, pulls: tuple[Tensor, Tensor]
+) -> None:
+    clean = gradients(_served(call, None, causal=True), None, pulls[1])
+    call.value[0, 0, 3] = torch.nan  # L asks nothing of V
+    found = gradients(_served(call, None, causal=True), None, pulls[1])
+    for mine, true in zip(found, clean, strict=True):
+        assert_double(mine, true)
+    call.key[0, 0, 3] = torch.nan
+    d_query, d_key, _ = gradients(_served(call, None, causal=True), None, pulls[1])
+    sees = torch.zeros(2, 4, N, dtype=torch.bool)
+    sees[0, :2, 3:] = True
+    assert torch.equal(d_query.isnan().any(-1), sees)
+    assert d_key.isfinite().all()
+
+
+def test_a_learned_bias_has_a_gradient_beside_a_broken_key_that_is_hidden(
+    call: Drawn, pulls: tuple[Tensor, Tensor]
+) -> None:
+    bias = torch.zeros(1, 1, N, N, dtype=torch.float64)
+    bias[..., 2] = -torch.inf
+    clean = bias_gradient(_served(call, bias, causal=False), *pulls)
+    call.key[0, 0, 2], call.value[1, 1, 2] = torch.nan, torch.inf
+    assert torch.equal(bias_gradient(_served(call, bias, causal=False), *pulls), clean)

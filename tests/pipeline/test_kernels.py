@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.library import opcheck
 
+from clearhead.pipeline import kernels
 from clearhead.pipeline.kernels import gives_logsumexp, kernel, kernel_without_logsumexp
 from tests.accuracy import assert_double
 from tests.laws.calls import draw, laid_out
@@ -21,11 +22,9 @@ def _dense(query, key, value, *, bias, causal, scale):
 
 
 @pytest.mark.parametrize("run", [kernel, kernel_without_logsumexp])
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("rows", [None, 1, 9])
+# a kernel takes its own triangle or a bias
+@pytest.mark.parametrize(("causal", "rows"), [(True, None), (False, None), (False, 1), (False, 9)])
 def test_both_ways_to_a_kernel_are_right(run, causal, rows, generator) -> None:
-    if causal and rows is not None:
-        rows = None  # a kernel takes its own triangle or a bias
     call = draw(generator, n=9, dtype=torch.float64)
     bias = None
     if rows is not None:
@@ -74,3 +73,51 @@ def test_only_the_cpu_has_such_a_kernel_here() -> None:
     assert gives_logsumexp(torch.device("cpu"))
     assert not gives_logsumexp(torch.device("cuda"))
     assert not gives_logsumexp(torch.device("mps"))
+
+
+def _watched(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What the way back was given as the gradient of L, call by call."""
+    given: list[object] = []
+    original = kernels.gradients
+
+    def watching(block, d_context, d_logsumexp):
+        given.append((d_context is None, d_logsumexp is None))
+        return original(block, d_context, d_logsumexp)
+
+    monkeypatch.setattr(kernels, "gradients", watching)
+    return given
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_only_what_was_used_comes_back(
+    made: bool, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = _watched(monkeypatch)
+    leaves = draw(generator, n=9, dtype=torch.float64).leaves()
+    bias = torch.randn(1, 1, 9, 9, generator=generator, dtype=torch.float64)
+    told = {"bias": (lambda: bias) if made else bias, "causal": False, "scale": 0.3}
+    context, level = kernel(*leaves.tensors, **told)
+    truth, true_level = _dense(*leaves.tensors, **{**told, "bias": bias})
+    for mine, true in ((context, truth), (level, true_level)):
+        ours = torch.autograd.grad(mine.sum(), leaves.tensors, retain_graph=True, allow_unused=True)
+        dense = torch.autograd.grad(
+            true.sum(), leaves.tensors, retain_graph=True, allow_unused=True
+        )
+        for found, expected in zip(ours, dense, strict=True):
+            assert_double(found, torch.zeros_like(found) if expected is None else expected)
+    assert given == [(False, True), (True, False)]
+
+
+def test_gradients_of_the_context_have_the_bits_of_pytorch_s_own(
+    generator: torch.Generator,
+) -> None:
+    leaves = draw(generator, kv_heads=4, n=70, d_k=64, d_v=64).leaves()
+    pull = torch.randn(2, 4, 70, 64, generator=generator)
+    mine, _ = kernel(*leaves.tensors, bias=None, causal=True, scale=0.125)
+    theirs = torch.nn.functional.scaled_dot_product_attention(*leaves.tensors, is_causal=True)
+    for ours, true in zip(
+        torch.autograd.grad(mine, leaves.tensors, pull),
+        torch.autograd.grad(theirs, leaves.tensors, pull),
+        strict=True,
+    ):
+        assert torch.equal(ours, true)

@@ -72,9 +72,10 @@ def test_vectors_may_be_shared_by_all_heads(both, generator):
 
 def test_a_product_that_does_not_fit_says_what_would(both):
     for weights, shape, text in (
-        (both[0].weights, (5, 2), "(m, e) or (2, 4, m, e) with m = 7, got (5, 2)"),
-        (both[0].weights, (4, 7, 2), "(m, e) or (2, 4, m, e) with m = 7, got (4, 7, 2)"),
-        (both[0].weights[0, 0], (6, 2), "(m, e) or (m, e) with m = 7, got (6, 2)"),
+        (both[0].weights, (5, 2), "(m,), (m, e) or (2, 4, m, e) with m = 7, got (5, 2)"),
+        (both[0].weights, (4, 7, 2), "(m,), (m, e) or (2, 4, m, e) with m = 7, got (4, 7, 2)"),
+        (both[0].weights[0, 0], (6, 2), "(m,), (m, e) with m = 7, got (6, 2)"),
+        (both[0].weights[0, 0], (6,), "(m,), (m, e) with m = 7, got (6,)"),
     ):
         with pytest.raises(ShapeError) as caught:
             weights.matvec(torch.zeros(shape, dtype=torch.float64))
@@ -171,3 +172,21 @@ def test_half_precision_is_read_in_single(generator):
     wide = attention(*call.double).weights
     assert wide.dtype == torch.float64
     torch.testing.assert_close(weights.to_dense(), wide.to_dense().float(), atol=1e-5, rtol=0)
+
+
+def test_one_vector_is_a_product_too(both):
+    weights, dense = both[0].weights, both[1].weights
+    vector = torch.linspace(-1, 1, N, dtype=torch.float64)
+    assert_double(weights.matvec(vector), dense @ vector)
+    assert weights[0, 1].matvec(vector).shape == (N,)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_statistics_carry_no_graph(generator, dtype):
+    leaves = draw(generator, n=N, dtype=dtype).leaves()
+    result = attention(*leaves.tensors, observe=("received", "entropy", "top_keys", "pooled"))
+    weights, bare = result.weights, result.weights.matvec(torch.ones(N, 1))
+    made = [weights.received(), weights.entropy(), weights.top_keys().weights]
+    made += [weights.pooled().values, result.received, result.entropy, result.top_keys.weights]
+    assert not any(tensor.requires_grad for tensor in [*made, result.pooled.values])
+    assert bare.requires_grad

@@ -73,3 +73,29 @@ def test_touched_are_the_rows_that_see_one(generator: torch.Generator) -> None:
     expected[0, 2:, 2:] = causal_mask().tile(range(2, 6), range(2, 3))[0, 0].T
     expected[1, 3, 0] = True
     assert torch.equal(found, expected)
+
+
+def test_the_kernel_runs_once_where_a_row_sees_nothing(generator: torch.Generator) -> None:
+    call = draw(generator, n=12)
+    runs: list[int] = []
+
+    def run(query, key, value):
+        runs.append(1)
+        context, level = _poisonous(query, key, value)
+        return context, level.index_fill(2, torch.tensor([4]), -torch.inf)
+
+    rule = block_rule(call.query, call.key, bias=None, causal=True, scale=1.0)
+    _, level = mended(*call.tensors, run=run, rule=rule)
+    assert len(runs) == 1
+    assert level[:, :, 4].isneginf().all()
+
+
+def test_a_huge_query_is_no_fault_of_another_batch_row_or_head(
+    generator: torch.Generator,
+) -> None:
+    call = draw(generator, n=6)
+    call.query[0, 3, 1] = 3e37
+    found = wild_keys(*call.tensors)
+    assert found[0, 1].any()
+    assert not found[0, 0].any()
+    assert not found[1].any()

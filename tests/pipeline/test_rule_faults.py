@@ -63,6 +63,22 @@ def test_sizes_and_numbers_are_all_said() -> None:
         ("bias", 5.0, "bias must be a tensor or a position bias, got float"),
         ("sinks", [0.0] * 4, "sinks must be a tensor, got list"),
         ("query_start", 2.0, "query_start must be an integer, or one a batch row, got float"),
+        ("query_start", True, "query_start must be an integer, or one a batch row, got bool"),
+        (
+            "query_start",
+            torch.tensor(True),
+            (
+                "query_start must be an integer or integers (2,), one a batch row, "
+                "got torch.bool of shape ()"
+            ),
+        ),
+        ("key_start", "a", "key_start must be an integer, got str"),
+        ("key_start", None, "key_start must be an integer, got NoneType"),
+        (
+            "sinks",
+            torch.ones(4, dtype=torch.bool),
+            "sinks must be floating point, got torch.bool",
+        ),
         ("mask", torch.ones(5, 7, dtype=torch.bool), NO_MASK),
     ],
 )

@@ -113,3 +113,13 @@ def test_nothing_at_all_is_one_line_and_a_graph_is_no_hindrance(generator):
     with_graph, without = attention(*small.leaves().tensors), attention(*small.tensors)
     assert with_graph.context.requires_grad
     assert repr(with_graph) == repr(without)
+
+
+def test_a_sink_is_shown_where_it_counts():
+    lines = repr(by_hand(sinks=torch.tensor([-0.5]))).splitlines()
+    assert lines[4:8] == [
+        "3. logsumexp    L = log(Σⱼ exp(Sᵢⱼ) + exp(sink))   (sink −0.500)",
+        "      1.909",  # log(e^1.414 + e^0.707 + e^−0.5)
+        "4. weights      A = exp(S − L)",
+        "      0.610    0.301",
+    ]

@@ -134,10 +134,10 @@ class _Several(_Joined):
 def _flat(masks: tuple[Mask, ...], kind: type[_Several]) -> list[Mask]:
     for other in cast("tuple[object, ...]", masks):
         if not isinstance(other, Mask):
-            got = written(other) if isinstance(other, Tensor) else type(other).__name__
             raise MaskError(
-                f"{masks[0]!r}: expected a mask to join it with, got {got}; Mask.from_tensor takes "
-                f"a bool tensor, padding_mask the attention_mask of a tokenizer"
+                f"{masks[0]!r}: expected a mask to join it with, got {written(other)}; "
+                f"Mask.from_tensor takes a bool tensor, padding_mask the attention_mask of a "
+                f"tokenizer"
             )
     lists = [mask.masks if isinstance(mask, kind) else (mask,) for mask in masks]
     return [mask for some in lists for mask in some]

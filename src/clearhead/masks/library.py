@@ -3,7 +3,9 @@
 Each is one formula over absolute positions i (query) and j (key), True where i may look at j.
 """
 
+import operator
 from itertools import pairwise
+from typing import SupportsIndex
 
 import torch
 from jaxtyping import Int, Shaped
@@ -111,7 +113,12 @@ def padding_mask(keep: Shaped[Tensor, "..."]) -> Padding:
         >>> padding_mask(torch.tensor([1, 1, 0])).to_dense(queries=1, keys=3).int()[0, 0].tolist()
         [[1, 1, 0]]
     """
-    if keep.dim() not in {1, 2} or keep.is_floating_point() or keep.is_complex():
+    if (
+        not _is_tensor(keep)
+        or keep.dim() not in {1, 2}
+        or keep.is_floating_point()
+        or keep.is_complex()
+    ):
         raise MaskError(
             f"padding_mask: expected keep as bool or integers (m,) or (batch, m), 1 = real and "
             f"0 = padding, got {written(keep)}"
@@ -148,7 +155,7 @@ def document_mask(
     if ids is None or cu_seqlens is not None:
         got = "both" if ids is not None else "neither"
         raise MaskError(f"document_mask: expected ids or cu_seqlens=, got {got}; give one of them")
-    if ids.dim() not in {1, 2} or not _integral(ids):
+    if not _is_tensor(ids) or ids.dim() not in {1, 2} or not _integral(ids):
         raise MaskError(
             f"document_mask: expected ids as integers (m,) or (batch, m), negative = padding, got "
             f"{written(ids)}"
@@ -211,9 +218,23 @@ def _rows(table: Tensor) -> Tensor:
 
 
 def _count(mask: str, name: str, value: object, *, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    number = _number(value)
+    if number is None or number < least:
         raise MaskError(f"{mask}: expected {name} as an integer of {least} or more, got {value!r}")
-    return value
+    return number
+
+
+def _number(value: object) -> int | None:
+    if isinstance(value, bool | Tensor) or not isinstance(value, SupportsIndex):
+        return None
+    try:  # NumPy's integers are no int, and its truth values only look like integers
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def _is_tensor(value: object) -> bool:
+    return isinstance(value, Tensor)
 
 
 def _each(mask: str, name: str, value: Tensor) -> Tensor:
@@ -229,7 +250,12 @@ def _integral(tensor: Tensor) -> bool:
 
 
 def _ids(cu_seqlens: Tensor) -> Int[Tensor, "m"]:
-    if cu_seqlens.dim() != 1 or not len(cu_seqlens) or not _integral(cu_seqlens):
+    if (
+        not _is_tensor(cu_seqlens)
+        or cu_seqlens.dim() != 1
+        or not len(cu_seqlens)
+        or not _integral(cu_seqlens)
+    ):
         raise MaskError(
             f"document_mask: expected cu_seqlens as integers (documents + 1,), got "
             f"{written(cu_seqlens)}"

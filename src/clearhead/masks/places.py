@@ -12,15 +12,17 @@ from clearhead.errors import MaskError
 __all__ = ["Block", "Call", "numbers", "written"]
 
 
-def written(tensor: Tensor) -> str:
-    """Name a tensor by dtype and shape: ``float32[2, 3]``.
+def written(tensor: object) -> str:
+    """Name a tensor by dtype and shape, ``float32[2, 3]``, and anything else by its kind.
 
     Args:
-        tensor: any tensor.
+        tensor: what was got.
 
     Returns:
         The name.
     """
+    if not isinstance(tensor, Tensor):
+        return type(tensor).__name__
     return f"{str(tensor.dtype).removeprefix('torch.')}[{', '.join(map(str, tensor.shape))}]"
 
 

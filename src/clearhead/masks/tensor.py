@@ -1,7 +1,7 @@
 """A mask that was already written out as a tensor."""
 
 from dataclasses import dataclass, replace
-from typing import final
+from typing import cast, final
 
 import torch
 from jaxtyping import Bool, Int
@@ -174,7 +174,8 @@ def tensor_mask(allowed: Bool[Tensor, "..."], *, query_start: int | None) -> Ten
     Raises:
         MaskError: if ``allowed`` is no bool tensor of such a shape.
     """
-    if allowed.dtype != torch.bool or allowed.dim() not in {2, 3, 4}:
+    is_tensor = isinstance(cast("object", allowed), Tensor)
+    if not is_tensor or allowed.dtype != torch.bool or allowed.dim() not in {2, 3, 4}:
         raise MaskError(
             f"Mask.from_tensor: expected a bool tensor (n, m), (heads, n, m) or "
             f"(batch, heads, n, m), True = may look, got {written(allowed)}; what is added to the "

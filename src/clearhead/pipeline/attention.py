@@ -63,7 +63,9 @@ def attention(
         query_start: absolute position of the first query, or (batch,) of them; needed when n ≠ m
             and the mask or the bias asks for positions.
         rule: all of the above as one value, instead of them.
-        observe: statistics made in one pass: ``received``, ``entropy``, ``top_keys``, ``pooled``.
+        observe: names of statistics, all made in one more pass over the tiles: ``received``,
+            ``entropy``, ``top_keys`` (the 8 strongest keys a row) and ``pooled`` (a map of at most
+            64 × 64 by maximum). Of other sizes, ``result.weights`` makes them when asked.
         impl: ``"fused"`` (a kernel), ``"tiles"`` (in PyTorch), ``"reference"`` (dense) or
             ``"auto"``: fused where it can serve the call. The result says which it was.
 
@@ -71,7 +73,8 @@ def attention(
         Context, logsumexp and the lazy matrices, with the axes of ``query``.
 
     Raises:
-        ShapeError: shapes or dtypes do not fit together; all faults at once.
+        InputError: an argument is of another kind than asked for, or names nothing there is.
+        ShapeError: shapes, dtypes or devices do not fit together; all faults at once.
         MaskError: the mask does not fit; all faults at once.
         UnsupportedError: ``impl`` names an implementation that cannot serve the call.
 
@@ -84,6 +87,7 @@ def attention(
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if not isinstance(cast("object", tensor), Tensor):
             raise InputError(f"{name} must be a tensor, got {type(tensor).__name__}")
+    _check_observables(observe)
     rule = _one_rule(rule, ScoreRule(scale, softcap, bias, mask, sinks, query_start))
     query, key, value = autocast(query, key, value)
     return _result(query, key, value, rule=rule, observe=observe, impl=impl)
@@ -119,6 +123,8 @@ def _result(
 def _one_rule(rule: ScoreRule | None, parts: ScoreRule) -> ScoreRule:
     if rule is None:
         return parts
+    if not isinstance(cast("object", rule), ScoreRule):
+        raise InputError(f"rule must be a ScoreRule, got {type(rule).__name__}")
     given = [
         name
         for name in ("scale", "softcap", "bias", "mask", "sinks", "query_start")
@@ -138,13 +144,14 @@ def autocast(*tensors: Tensor) -> list[Tensor]:
         tensors: Q, K and V.
 
     Returns:
-        The same tensors, rounded where autocast is on; float64 stays.
+        The same tensors, rounded where autocast is on; float64 and what is no number stays.
     """
     device = tensors[0].device.type
     if not torch.is_autocast_enabled(device):
         return list(tensors)
     dtype = torch.get_autocast_dtype(device)
-    return [t if t.dtype == torch.float64 else t.to(dtype) for t in tensors]
+    rounded = _DTYPES - {torch.float64}
+    return [t.to(dtype) if t.dtype in rounded else t for t in tensors]
 
 
 def _checked(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -208,15 +215,21 @@ def _size_faults(query: Tensor, key: Tensor, value: Tensor) -> list[str]:
     return faults
 
 
-def _observe(
-    names: Sequence[str], weights: AttentionMatrix, lead: torch.Size
-) -> dict[str, Observed]:
-    """All the named statistics from one pass."""
-    unknown = [name for name in names if name not in OBSERVABLES]
+def _check_observables(names: Sequence[str]) -> None:
+    if isinstance(names, str):
+        raise InputError(f"observe must be a tuple or list of names, got the text {names!r}")
+    unknown = [str(name) for name in names if name not in OBSERVABLES]
     if unknown:
         raise InputError(
             f"observe must name some of {', '.join(OBSERVABLES)}; got {', '.join(unknown)}"
         )
+
+
+@torch.no_grad()
+def _observe(
+    names: Sequence[str], weights: AttentionMatrix, lead: torch.Size
+) -> dict[str, Observed]:
+    """All the named statistics from one pass."""
     level, keys = weights.levels(), weights.bound.keys
     make: dict[str, Callable[[], Observer[Observed]]] = {
         "received": lambda: ReceivedObserver(level, keys),

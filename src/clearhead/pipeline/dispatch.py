@@ -9,7 +9,7 @@ from torch import Tensor
 from clearhead.errors import InputError, UnsupportedError
 from clearhead.pipeline.fused import fused, why_not_fused
 from clearhead.pipeline.rule import BoundRule
-from clearhead.pipeline.tiles import attend_tiles, wide
+from clearhead.pipeline.tiles import attend_tiles, nothing_seen, wide
 from clearhead.pipeline.visibility import empty_rows
 
 __all__ = ["Implementation", "choose", "compute"]
@@ -72,11 +72,9 @@ def compute(
             steps = reference(query, key, value, rule=rule)
         return steps.context.to(dtype), steps.logsumexp
     if 0 in (*query.shape[:3], key.shape[2]):
-        # kernels end the process on these sizes; the sums of nothing keep the graph whole
-        nothing = query[..., :0].sum() + key[..., :0].sum() + value[..., :0].sum()
-        context = query.new_zeros((*query.shape[:3], value.shape[3])) + nothing
-        level = context[..., :0].sum(-1) - torch.inf
-        return context.to(dtype), level.to(wide(dtype))
+        # kernels end the process on these sizes
+        context, logsumexp = nothing_seen(query, key, value)
+        return context.to(dtype), logsumexp
     run = fused if impl == "fused" else attend_tiles
     context, logsumexp = run(query, key, value, rule=rule)
     context, logsumexp = _closed(context, logsumexp, rule, empty_rows(rule, query.device))
@@ -94,7 +92,9 @@ def _closed(
         # logaddexp has other bits for other strides, and a mended L has other strides
         logsumexp = logsumexp.contiguous()
         with_sink = torch.logaddexp(logsumexp, rule.sinks.to(logsumexp.dtype)[:, None])
-        share = torch.sigmoid(logsumexp - rule.sinks.to(logsumexp.dtype)[:, None]).unsqueeze(-1)
+        # a row whose keys are −Inf has C = 0 and keeps it, beside a sink of −Inf too
+        level = logsumexp.masked_fill(torch.isneginf(logsumexp), torch.finfo(logsumexp.dtype).min)
+        share = torch.sigmoid(level - rule.sinks.to(logsumexp.dtype)[:, None]).unsqueeze(-1)
         context = context * share
         logsumexp = with_sink
     if empty is not None:

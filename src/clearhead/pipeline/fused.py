@@ -17,8 +17,9 @@ from torch import Tensor
 from clearhead.masks import Verdict
 from clearhead.pipeline.kernels import gives_logsumexp, kernel, kernel_without_logsumexp
 from clearhead.pipeline.mending import block_rule, mended
+from clearhead.pipeline.recomputing import recomputing
 from clearhead.pipeline.rule import BoundRule
-from clearhead.pipeline.tiles import attend_tiles, computed_again, wide
+from clearhead.pipeline.tiles import attend_tiles, nothing_seen, wide
 from clearhead.pipeline.visibility import column_span, row_blocks
 from clearhead.positions.position_bias import PositionBias
 
@@ -134,7 +135,7 @@ def _serve(
     block: _Block, query: Tensor, key: Tensor, value: Tensor, rule: BoundRule
 ) -> tuple[Tensor, Tensor]:
     if _keeps_tiles(rule.bias):
-        return computed_again(partial(_run, block, rule), query, key, value)
+        return recomputing(partial(_run, block, rule), rule=rule)(query, key, value)
     return _run(block, rule, query, key, value)
 
 
@@ -148,20 +149,28 @@ def _run(
         key = key[:, :, columns.start : columns.stop]
         value = value[:, :, columns.start : columns.stop]
     if block.kind == "empty":
-        nothing = key[..., :0].sum() + value[..., :0].sum()
-        return query * 0 + nothing, query[..., :0].sum(-1) - torch.inf
+        return nothing_seen(query, key, value)
     make = partial(_additive, block, rule, dtype=wide(query.dtype), device=query.device)
     learned = rule.bias is not None and rule.bias.requires_grad
     causal = block.kind == "causal"
     if gives_logsumexp(query.device):
         tile = None if block.kind != "biased" else make() if learned else make
         return kernel(query, key, value, bias=tile, causal=causal, scale=rule.scale)
-    bias = make() if block.kind == "biased" else None
+    if block.kind != "biased":
+        return _without_logsumexp(query, key, value, bias=None, causal=causal, scale=rule.scale)
 
-    def run(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        return kernel_without_logsumexp(q, k, v, bias=bias, causal=causal, scale=rule.scale)
+    def biased(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        return _without_logsumexp(q, k, v, bias=make(), causal=False, scale=rule.scale)
 
-    told = block_rule(query, key, bias=bias, causal=causal, scale=rule.scale)
+    # the tiles of all blocks together are n×m: kept, training would take quadratic memory
+    return recomputing(biased, query, key, value, rule=rule)(query, key, value)
+
+
+def _without_logsumexp(
+    query: Tensor, key: Tensor, value: Tensor, *, bias: Tensor | None, causal: bool, scale: float
+) -> tuple[Tensor, Tensor]:
+    run = partial(kernel_without_logsumexp, bias=bias, causal=causal, scale=scale)
+    told = block_rule(query, key, bias=bias, causal=causal, scale=scale)
     return mended(query, key, value, run=run, rule=told)
 
 

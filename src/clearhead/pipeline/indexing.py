@@ -119,7 +119,7 @@ def positions(index: AxisIndex, size: int, *, axis: str) -> Positions:
         return range(0)
     if array.dtype.kind not in "iu" or array.ndim != 1:
         raise InputError(
-            f"{axis} must be a slice, a range or integers in one axis, "
+            f"{axis} must be a slice, a range, integers in one axis or {size} truth values, "
             f"got {array.dtype} of shape {array.shape}"
         )
     if array.min() < -size or array.max() >= size:

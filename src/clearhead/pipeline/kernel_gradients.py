@@ -58,7 +58,7 @@ def spread(
 
 def gradients(
     block: Served,
-    d_context: Float[Tensor, "batch heads r d"],
+    d_context: Float[Tensor, "batch heads r d"] | None,
     d_logsumexp: Float[Tensor, "batch heads r"] | None,
 ) -> Gradients:
     """Gradients of Q, K and V from those of C and L.
@@ -68,11 +68,12 @@ def gradients(
 
     Args:
         block: what went forward.
-        d_context: dC.
+        d_context: dC; None where C was not used.
         d_logsumexp: dL; None where L was not used.
 
     Returns:
-        dQ, dK and dV; dQ is NaN in a row that saw NaN or Inf.
+        dQ, dK and dV. Where C or L of a row that saw NaN or Inf is asked for a gradient, that row
+        of dQ is NaN; it adds nothing to dK and dV, which are those of the other rows.
 
     Source: Dao 2023, "FlashAttention-2", section 3.1, for dS and D.
     """
@@ -83,7 +84,7 @@ def gradients(
         block.bias,
         block.context,
         block.logsumexp,
-        d_context,
+        torch.zeros_like(block.context) if d_context is None else d_context,
         d_logsumexp,
         causal=block.causal,
         scale=block.scale,
@@ -109,6 +110,11 @@ def _flash_backward(
     wild = wild_keys(query, key, value) | wild_keys(d_context, value, value)
     if all_finite(context, logsumexp) and not bool(wild.any()):
         return _backward_with_level(block, d_context, d_logsumexp)
+    if not bool(d_context.any()):
+        # L alone asks nothing of V
+        value, context = torch.zeros_like(value), torch.zeros_like(context)
+        block = replace(block, value=value, context=context)
+        wild = wild_keys(query, key, value)
     # as in the forward: blank what could poison, let nothing back through the rows that see it
     rule = block_rule(query, key, bias=bias, causal=causal, scale=scale)
     blank = wild.unsqueeze(-1)
@@ -127,6 +133,8 @@ def _flash_backward(
         calm, d_context.masked_fill(touched, 0.0), d_level
     )
     asked = (d_context != 0).any(-1, keepdim=True)
+    if d_logsumexp is not None:
+        asked = asked | (d_logsumexp != 0).unsqueeze(-1)
     return d_query.masked_fill(touched & asked, torch.nan), d_key, d_value
 
 
@@ -172,14 +180,14 @@ def _one_wider(tensor: Tensor, tail: Tensor | None) -> Tensor:
 
 def bias_gradient(
     block: Served,
-    d_context: Float[Tensor, "batch heads r d"],
+    d_context: Float[Tensor, "batch heads r d"] | None,
     d_logsumexp: Float[Tensor, "batch heads r"] | None,
 ) -> Float[Tensor, "#batch #heads #r c"]:
     """Gradient of the bias: dS summed to the bias's shape.
 
     Args:
         block: what went forward; it had a bias.
-        d_context: dC.
+        d_context: dC; None where C was not used.
         d_logsumexp: dL; None where L was not used.
 
     Returns:
@@ -188,6 +196,7 @@ def bias_gradient(
     Cost: r · c numbers a head: of one block of rows, so it is small.
     """
     assert block.bias is not None
+    d_context = torch.zeros_like(block.context) if d_context is None else d_context
     wide = block.logsumexp.dtype
     group = block.query.shape[1] // block.key.shape[1]
     with torch.autocast(block.query.device.type, enabled=False):
@@ -198,4 +207,6 @@ def bias_gradient(
         if d_logsumexp is not None:
             level = level - d_logsumexp
         d_scores = weights * (d_context.to(wide) @ value.mT - level.unsqueeze(-1))
+        # a key that a row does not see sends it nothing, whatever it holds
+        d_scores = d_scores.masked_fill(torch.isneginf(block.bias), 0.0)
     return d_scores.sum_to_size(block.bias.shape).to(block.bias.dtype)

@@ -38,6 +38,7 @@ class _Kept(Protocol):
     bias_needed: bool
 
     def save_for_backward(self, *tensors: Tensor | None) -> None: ...
+    def set_materialize_grads(self, value: bool, /) -> None: ...
 
 
 def gives_logsumexp(device: torch.device) -> bool:
@@ -117,13 +118,14 @@ def _keep(
     output: tuple[Tensor, Tensor],
 ) -> None:
     bias = inputs[3]
+    ctx.set_materialize_grads(False)  # else every way back would pay for L's gradient too
     ctx.save_for_backward(*inputs, *output)
     ctx.told = keyword_only_inputs
     ctx.bias_needed = bias is not None and bias.requires_grad
 
 
 def _way_back(
-    ctx: _Kept, d_context: Tensor, d_logsumexp: Tensor | None
+    ctx: _Kept, d_context: Tensor | None, d_logsumexp: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     block = Served(*ctx.saved_tensors, **ctx.told)
     d_bias = bias_gradient(block, d_context, d_logsumexp) if ctx.bias_needed else None
@@ -150,6 +152,7 @@ class _MadeAgain(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         """Serve the block, and keep how its tile is made."""
         context, logsumexp = _serve(query, key, value, make(), causal=False, scale=scale)
+        ctx.set_materialize_grads(False)
         ctx.save_for_backward(query, key, value, context, logsumexp)
         ctx.make, ctx.scale = make, scale
         return context, logsumexp
@@ -181,13 +184,18 @@ def kernel_without_logsumexp(
     if bias is not None:
         nothing = torch.isneginf(bias).all(-1, keepdim=True)
         bias = bias.masked_fill(nothing, 0.0).to(query.dtype)
-    context = torch.nn.functional.scaled_dot_product_attention(
-        query,
-        key,
-        value,
-        attn_mask=bias,
-        is_causal=causal,
-        scale=scale,
-        enable_gqa=query.shape[1] != key.shape[1],
-    )
-    return context, logsumexp_tiles(query, key, rule=rule)
+    # autocast would round what was widened on purpose
+    with torch.autocast(query.device.type, enabled=False):
+        context = torch.nn.functional.scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            attn_mask=bias,
+            is_causal=causal,
+            scale=scale,
+            enable_gqa=query.shape[1] != key.shape[1],
+        )
+    # a bias of several rows is one block's, and computed again as a whole: within that, a block
+    # computed again would hold on to the bias
+    several = bias is not None and bias.shape[2] > 1
+    return context, logsumexp_tiles(query, key, rule=rule, kept=several)

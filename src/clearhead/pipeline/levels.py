@@ -41,12 +41,8 @@ def exact_levels(
     """
     if query.dtype == wide(query.dtype):
         return take(logsumexp, rows, axis=2)
-    if not isinstance(rows, range):
-        return _levels(query, key, logsumexp, rule=rule, rows=rows)
     width = query.shape[0] * query.shape[1] * rule.keys
-    runs = [
-        range(rows.start + r.start, rows.start + r.stop) for r in row_blocks(len(rows), width=width)
-    ]
+    runs = [rows[r.start : r.stop] for r in row_blocks(len(rows), width=width)]
     if not runs:
         return take(logsumexp, rows, axis=2)
     return torch.cat([_levels(query, key, logsumexp, rule=rule, rows=run) for run in runs], dim=2)

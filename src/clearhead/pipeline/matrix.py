@@ -34,6 +34,7 @@ from clearhead.pipeline.observe import (
     observe,
     shown,
 )
+from clearhead.pipeline.recomputing import recomputing
 from clearhead.pipeline.rule import BoundRule, Positions, as_tensor, take
 from clearhead.pipeline.tiles import mix, score_tile, weight_tile
 from clearhead.pipeline.visibility import column_span, row_blocks
@@ -93,7 +94,8 @@ class ScoreMatrix:
         Returns:
             The block, for every leading axis.
 
-        Cost: r · c · d_k multiplications a head; memory of the block.
+        Cost: r · c · d_k multiplications a head, and for A in half precision r · m · d_k, since L
+        is made again; memory of the block.
         """
         r = positions(rows, self.bound.queries, axis="rows")
         c = positions(columns, self.bound.keys, axis="columns")
@@ -189,45 +191,58 @@ class AttentionMatrix(ScoreMatrix):
 
     _tensors: ClassVar[dict[str, bool]] = {"query": False, "key": True, "logsumexp": False}
 
-    def matvec(self, vectors: Float[Tensor, "*shared m e"]) -> Float[Tensor, "*lead n e"]:
+    def matvec(
+        self, vectors: Float[Tensor, "*shared m e"] | Float[Tensor, "m"]
+    ) -> Float[Tensor, "*lead n e"] | Float[Tensor, "*lead n"]:
         """The product A · X, by blocks of rows.
 
         ``(A X)[i] = Σⱼ A[i, j] · xⱼ``; a key that a row may not see does not matter, NaN included.
 
         Args:
             vectors: X: (m, e), shared by every leading axis, or with the leading axes of this
-                matrix.
+                matrix; or one vector, (m,).
 
         Returns:
-            A · X, in the wide dtype.
+            A · X, in the wide dtype; (n,) behind the leading axes for one vector.
 
         Raises:
             ShapeError: X does not have m rows, or other leading axes.
 
-        Cost: n · m · (d_k + e) multiplications a head; memory linear in n.
+        Cost: n · m · (d_k + e) multiplications a head; memory linear in n, also under autograd,
+        where each block of rows is computed again on the way back.
         """
+        if vectors.shape == (self.bound.keys,):
+            return self.matvec(vectors.unsqueeze(-1)).squeeze(-1)
         batch, heads = self.query.shape[:2]
         lead = self._lead if vectors.ndim > 2 else (batch, heads)
         if vectors.shape[-2:-1] != (self.bound.keys,) or vectors.shape[:-2] not in ((), lead):
-            wanted = f"(m, e) or {(*self._lead, 'm', 'e')}".replace("'", "")
+            several = f" or {(*self._lead, 'm', 'e')}".replace("'", "") if self._lead else ""
+            wanted = f"(m,), (m, e){several}"
             raise ShapeError(
                 f"vectors must have shape {wanted} with m = {self.bound.keys}, "
                 f"got {tuple(vectors.shape)}"
             )
         size = vectors.shape[-2:]
         spread = vectors.expand(*lead, *size).reshape(batch, heads, *size).to(self.dtype)
-        parts: list[Tensor] = []
-        for rows in row_blocks(self.bound.queries, width=batch * heads * self.bound.keys):
-            span = column_span(self.bound, rows)
-            scores = super()._block(rows, span)
-            weights = weight_tile(scores, self.levels(rows))
-            parts.append(mix(weights, take(spread, span, axis=2), ~torch.isneginf(scores)))
+        learned = (self.query, self.key, self.logsumexp, spread)
+        block = recomputing(self._mixed_rows, *learned, rule=self.bound)
+        parts = [
+            block(spread, rows)
+            for rows in row_blocks(self.bound.queries, width=batch * heads * self.bound.keys)
+        ]
         product = (
             torch.cat(parts, dim=2)
             if parts
             else spread.new_zeros(batch, heads, 0, spread.shape[-1])
         )
         return self._shown(product)
+
+    def _mixed_rows(self, vectors: Tensor, rows: range) -> Tensor:
+        """Some rows of A · X."""
+        span = column_span(self.bound, rows)
+        scores = super()._block(rows, span)
+        weights = weight_tile(scores, self.levels(rows))
+        return mix(weights, take(vectors, span, axis=2), ~torch.isneginf(scores))
 
     def received(self) -> Float[Tensor, "*lead m"]:
         """How much attention each key received: ``Σᵢ A[i, j]``. One pass over the tiles."""
@@ -269,6 +284,7 @@ class AttentionMatrix(ScoreMatrix):
         chosen = range(self.bound.queries) if rows is None else rows
         return exact_levels(self.query, self.key, self.logsumexp, rule=self.bound, rows=chosen)
 
+    @torch.no_grad()
     def _watch(self, make: Callable[[Tensor], Observer[_Made]]) -> _Made:
         level = self.levels()
         observer = make(level)

@@ -46,7 +46,11 @@ def mended(
     broke.
     """
     context, logsumexp = run(query, key, value)
-    finite = all_finite(context, logsumexp)
+    finite = all_finite(context, logsumexp) or all_finite(
+        # −inf is what a row that sees nothing has
+        context,
+        logsumexp.masked_fill(torch.isneginf(logsumexp), 0.0),
+    )
     # a kernel takes a row whose every score is NaN for one that sees nothing, and leaves L at 0
     if finite and not bool((logsumexp == 0).any()):
         return context, logsumexp
@@ -89,7 +93,10 @@ def wild_keys(query: Tensor, key: Tensor, value: Tensor) -> Bool[Tensor, "batch 
     finite = torch.isfinite(key).all(-1) & torch.isfinite(value).all(-1)
     if query.shape[-1] == 0:
         return ~finite
-    reach = torch.where(torch.isfinite(query), query, 0.0).abs().amax().double() * query.shape[-1]
+    # one batch row's queries say nothing of another's, nor those of other key-value heads
+    asking = torch.where(torch.isfinite(query), query, 0.0).abs().amax((-2, -1)).double()
+    asking = asking.reshape(asking.shape[0], key.shape[1], -1).amax(-1, keepdim=True)
+    reach = asking * query.shape[-1]
     largest = torch.where(torch.isfinite(key), key, 0.0).abs().amax(-1).double()
     limit = torch.finfo(torch.float64 if key.dtype == torch.float64 else torch.float32).max
     return ~finite | (largest > limit / 2 / reach.clamp(min=1.0))

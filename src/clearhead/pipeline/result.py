@@ -25,7 +25,7 @@ class AttentionResult:
         logsumexp: L, one number a row; −inf for a row that sees nothing.
         weights: A, never formed; index it for exact rows and tiles.
         implementation: what computed it: ``"fused"``, ``"tiles"`` or ``"reference"``.
-        value: V, as given.
+        value: V, as used: under autocast the rounded one.
         observed: the statistics named in ``observe=``.
     """
 

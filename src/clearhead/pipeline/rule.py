@@ -70,10 +70,10 @@ class ScoreRule:
         """
         batch, heads, queries, d_k = query.shape
         keys = key.shape[2]
-        faults = rule_faults(self, (batch, heads, queries, keys))
+        faults = rule_faults(self, (batch, heads, queries, keys), device=query.device)
         if faults:
             raise ShapeError(gathered("the score rule does not fit the call", faults))
-        start = self.query_start
+        start, key_start = self.query_start, operator.index(self.key_start)
         if start is not None:  # NumPy's integers are no int
             start = start.expand(batch) if isinstance(start, Tensor) else operator.index(start)
         mask = self.mask
@@ -84,7 +84,7 @@ class ScoreRule:
                 batch=batch,
                 heads=heads,
                 query_start=start,
-                key_start=self.key_start,
+                key_start=key_start,
             )
         bias = self.bias
         if isinstance(bias, Tensor):
@@ -97,8 +97,8 @@ class ScoreRule:
             sinks=self.sinks,
             queries=queries,
             keys=keys,
-            query_start=self.key_start if start is None else start,
-            key_start=self.key_start,
+            query_start=key_start if start is None else start,
+            key_start=key_start,
         )
 
 

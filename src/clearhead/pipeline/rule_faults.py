@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 __all__ = ["four_axes", "rule_faults"]
 
 
-def rule_faults(rule: "ScoreRule", full: tuple[int, int, int, int]) -> list[str]:
+def rule_faults(
+    rule: "ScoreRule", full: tuple[int, int, int, int], *, device: torch.device | None = None
+) -> list[str]:
     """Everything about a rule that does not fit a call, but for its mask.
 
     Args:
         rule: the rule.
         full: (batch, heads, n, m) of the call.
+        device: where the query is; None is not asked.
 
     Returns:
         One line a fault; none where it fits. No value of a tensor is read.
@@ -37,9 +40,18 @@ def rule_faults(rule: "ScoreRule", full: tuple[int, int, int, int]) -> list[str]
     if rule.sinks is not None and tuple(rule.sinks.shape) != (full[1],):
         got = tuple(rule.sinks.shape)
         faults.append(f"sinks must have one logit a head, shape ({full[1]},), got {got}")
+    if rule.sinks is not None and not rule.sinks.is_floating_point():
+        faults.append(f"sinks must be floating point, got {rule.sinks.dtype}")
+    faults += [
+        f"{name} must be on query's device, {device}, got {given.device}"
+        for name, given in (("bias", rule.bias), ("sinks", rule.sinks))
+        if device is not None and isinstance(given, Tensor) and given.device != device
+    ]
     start = rule.query_start
     if isinstance(start, Tensor) and (
-        start.is_floating_point() or tuple(start.shape) not in ((), (full[0],))
+        start.is_floating_point()
+        or start.dtype == torch.bool
+        or tuple(start.shape) not in ((), (full[0],))
     ):
         faults.append(
             f"query_start must be an integer or integers ({full[0]},), one a batch row, "
@@ -78,13 +90,21 @@ def _kinds(rule: "ScoreRule") -> list[str]:
         "sinks": (Tensor, "a tensor"),
         "mask": (Mask, "a clearhead mask (Mask.from_tensor makes one, where True may look)"),
         "query_start": ((SupportsIndex, Tensor), "an integer, or one a batch row"),
+        "key_start": (SupportsIndex, "an integer"),
     }
     given = {name: getattr(rule, name) for name in wanted}
     return [
         f"{name} must be {wanted[name][1]}, got {type(value).__name__}"
         for name, value in given.items()
-        if value is not None and not isinstance(value, cast("type", wanted[name][0]))
+        if _is_of_another_kind(name, value, cast("type", wanted[name][0]))
     ]
+
+
+def _is_of_another_kind(name: str, value: object, kind: type) -> bool:
+    if value is None:
+        return name == "key_start"  # it alone has a number for its default
+    # True is an integer to Python, and no place of a position
+    return not isinstance(value, kind) or (name.endswith("_start") and isinstance(value, bool))
 
 
 def four_axes(shape: torch.Size) -> tuple[int, ...]:

@@ -49,7 +49,8 @@ def _title(b: int, h: int, batch: int, heads: int) -> str:
 
 def _steps(
     weights: "AttentionMatrix", scores: "ScoreMatrix", raw: "ScoreMatrix", context: Tensor
-) -> list[tuple[str, str, Tensor]]:
+) -> list[tuple[str, list[str], Tensor]]:
+    """Title, a note a head, and numbers of each step."""
     bound = weights.bound
     made = [
         name
@@ -58,24 +59,33 @@ def _steps(
     ]
     made += ["masked"] if bound.mask is not None else []
     shape = weights.query.shape[:2]
+    plain = [""] * shape[1]
+    level, sinks = "3. logsumexp    L = log Σⱼ exp(Sᵢⱼ)", plain
+    if bound.sinks is not None:
+        level = "3. logsumexp    L = log(Σⱼ exp(Sᵢⱼ) + exp(sink))"
+        sinks = [f"sink {_number(float(sink)).strip()}" for sink in bound.sinks]
 
     def whole(matrix: "ScoreMatrix") -> Tensor:
         dense = matrix.to_dense()
         return dense.reshape(*shape, *dense.shape[-2:])
 
     return [
-        (f"1. raw scores   {bound.scale:.4g} · Q Kᵀ", "", whole(raw)),
-        ("2. scores       S", ", ".join(made) or "nothing capped, biased or masked", whole(scores)),
-        ("3. logsumexp    L = log Σⱼ exp(Sᵢⱼ)", "", weights.logsumexp.unsqueeze(-1)),
-        ("4. weights      A = exp(S − L)", "", whole(weights)),
-        ("5. context      C = A · V", "", context),
+        (f"1. raw scores   {bound.scale:.4g} · Q Kᵀ", plain, whole(raw)),
+        (
+            "2. scores       S",
+            [", ".join(made) or "nothing capped, biased or masked"] * shape[1],
+            whole(scores),
+        ),
+        (level, sinks, weights.logsumexp.unsqueeze(-1)),
+        ("4. weights      A = exp(S − L)", plain, whole(weights)),
+        ("5. context      C = A · V", plain, context),
     ]
 
 
-def _block(steps: list[tuple[str, str, Tensor]], b: int, h: int, *, title: str) -> list[str]:
+def _block(steps: list[tuple[str, list[str], Tensor]], b: int, h: int, *, title: str) -> list[str]:
     lines = [title] if title else []
-    for name, note, values in steps:
-        lines.append(f"{name}   ({note})" if note else name)
+    for name, notes, values in steps:
+        lines.append(f"{name}   ({notes[h]})" if notes[h] else name)
         lines += ["   " + " ".join(_number(float(x)) for x in row) for row in values[b, h]]
     return lines
 

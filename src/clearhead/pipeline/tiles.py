@@ -7,32 +7,27 @@ few hundred rows at a time, also give C and L themselves where no kernel serves 
 Low-precision Q and K are widened to float32 block by block; float64 stays float64.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
 import torch
-import torch.utils.checkpoint
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from clearhead.masks.places import numbers
+from clearhead.pipeline.recomputing import recomputing
 from clearhead.pipeline.rule import BoundRule, Positions, take
+from clearhead.pipeline.skipping import learned_beside_broken, skipping_product
 from clearhead.pipeline.visibility import all_seen, column_span, row_blocks
 
 __all__ = [
     "attend_rows",
     "attend_tiles",
-    "computed_again",
     "logsumexp_tiles",
     "mix",
+    "nothing_seen",
     "row_logsumexp",
     "score_tile",
     "wide",
     "weight_tile",
 ]
-
-_Made = TypeVar("_Made")
-_checkpoint = cast("Any", torch.utils.checkpoint).checkpoint  # it says little of its type
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
@@ -69,9 +64,13 @@ def score_tile(
     dtype = wide(query.dtype)
     with torch.autocast(query.device.type, enabled=False):
         rows_of_q, rows_of_k = take(query, rows, axis=2), take(key, columns, axis=2)
-        scores = _products(rows_of_q.to(dtype), rows_of_k.to(dtype)) * rule.scale
+        broken = learned_beside_broken(rows_of_q, rows_of_k)
+        scores = _products(rows_of_q.to(dtype), rows_of_k.to(dtype), skipping=broken) * rule.scale
         if raw:
             return scores
+        if broken:
+            # what is masked below sends exactly 0 back, through the soft-cap too
+            scores = scores.masked_fill(_hidden(rule, rows, columns, query.device), 0.0)
         if rule.softcap is not None:
             scores = torch.tanh(scores / rule.softcap) * rule.softcap
         bias = rule.bias_tile(rows, columns, dtype=dtype, device=query.device)
@@ -83,6 +82,12 @@ def score_tile(
             if visible is not None:
                 scores = scores.masked_fill(~visible, -torch.inf)
     return scores
+
+
+def _hidden(rule: BoundRule, rows: Positions, columns: Positions, device: torch.device) -> Tensor:
+    visible, bias = rule.visible(rows, columns, device=device), rule.bias_tile(rows, columns)
+    hidden = torch.zeros((), dtype=torch.bool, device=device) if visible is None else ~visible
+    return hidden if bias is None else hidden | torch.isneginf(bias)
 
 
 def weight_tile(
@@ -142,8 +147,8 @@ def _mix(weights: Tensor, value: Tensor, seen: Tensor) -> Tensor:
     for j in numbers(broken.any(0).any(0).nonzero().flatten()):
         one = value[:, :, j].repeat_interleave(group, dim=1).unsqueeze(2)
         only = broken[:, :, j].repeat_interleave(group, dim=1)[:, :, None, None]
-        part = weights[..., j, None] * one
-        context = context + torch.where(seen[..., j, None] & only, part, torch.zeros_like(part))
+        # chosen before it is multiplied: 0 · NaN would come back as a gradient
+        context = context + weights[..., j, None] * torch.where(seen[..., j, None] & only, one, 0.0)
     return context
 
 
@@ -182,7 +187,7 @@ def attend_rows(
         scores = score_tile(query, key, rule, rows=rows, columns=columns)
         values = take(value, columns, axis=2).to(scores.dtype)
         if len(columns) == 0:
-            return mix(scores, values, scores > 0), scores.sum(-1) - torch.inf
+            return nothing_seen(take(query, rows, axis=2).to(scores.dtype), key, values)
         # A but for its sum: dividing by the sum is a digit better than exp(S − L)
         parts, total, logsumexp = _summed(scores)
         return mix(parts, values, ~torch.isneginf(scores)) / total.unsqueeze(-1), logsumexp
@@ -214,15 +219,11 @@ def attend_tiles(
     def block(q: Tensor, k: Tensor, v: Tensor, rows: range) -> tuple[Tensor, Tensor]:
         return attend_rows(q, k, v, rule=rule, rows=rows, columns=column_span(rule, rows))
 
-    parts = [query, key, value, *([] if rule.bias is None else [rule.bias])]
-    recompute = torch.is_grad_enabled() and any(part.requires_grad for part in parts)
+    run = recomputing(block, query, key, value, rule=rule)
     contexts: list[Tensor] = []
     levels: list[Tensor] = []
     for rows in row_blocks(rule.queries, width=query.shape[0] * query.shape[1] * rule.keys):
-        if recompute:
-            context, level = computed_again(block, query, key, value, rows)
-        else:
-            context, level = block(query, key, value, rows)
+        context, level = run(query, key, value, rows)
         contexts.append(context.to(query.dtype))
         levels.append(level)
     return torch.cat(contexts, dim=2), torch.cat(levels, dim=2)
@@ -233,6 +234,7 @@ def logsumexp_tiles(
     key: Float[Tensor, "batch kv_heads m d_k"],
     *,
     rule: BoundRule,
+    kept: bool = False,
 ) -> Float[Tensor, "batch heads n"]:
     """L alone (without sinks), for devices whose kernels keep it to themselves.
 
@@ -240,6 +242,7 @@ def logsumexp_tiles(
         query: Q.
         key: K.
         rule: the bound rule.
+        kept: keep the blocks for the way back, for a caller that is itself computed again there.
 
     Returns:
         L, −inf where a row sees nothing.
@@ -248,16 +251,11 @@ def logsumexp_tiles(
     """
 
     def block(q: Tensor, k: Tensor, rows: range) -> Tensor:
-        return row_logsumexp(q, k, rule, rows=rows, columns=range(rule.keys))
+        return row_logsumexp(q, k, rule, rows=rows, columns=column_span(rule, rows))
 
-    recompute = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad)
-    levels: list[Tensor] = []
-    for rows in row_blocks(rule.queries, width=query.shape[0] * query.shape[1] * rule.keys):
-        if recompute:
-            levels.append(computed_again(block, query, key, rows))
-        else:
-            levels.append(block(query, key, rows))
-    return torch.cat(levels, dim=2)
+    run = block if kept else recomputing(block, query, key, rule=rule)
+    width = query.shape[0] * query.shape[1] * rule.keys
+    return torch.cat([run(query, key, rows) for rows in row_blocks(rule.queries, width=width)], 2)
 
 
 def row_logsumexp(
@@ -265,22 +263,29 @@ def row_logsumexp(
 ) -> Float[Tensor, "batch heads r"]:
     """L of some rows from the columns they see (without sinks); −inf where they see nothing."""
     if len(columns) == 0:
-        return take(query, rows, axis=2).to(wide(query.dtype))[..., :0].sum(-1) - torch.inf
+        return nothing_seen(take(query, rows, axis=2), key, key)[1]
     return _summed(score_tile(query, key, rule, rows=rows, columns=columns))[2]
 
 
-def computed_again(block: Callable[..., _Made], *given: Tensor | range) -> _Made:
-    """Run a block that keeps nothing for the way back, and runs again there."""
-    return _checkpoint(block, *given, use_reentrant=False)
+def nothing_seen(
+    query: Float[Tensor, "batch heads r _"], key: Tensor, value: Float[Tensor, "batch _ c d_v"]
+) -> tuple[Float[Tensor, "batch heads r d_v"], Float[Tensor, "batch heads r"]]:
+    """C and L of rows that see nothing: 0 in Q's dtype, −inf in the wide one, both in the graph."""
+    nothing = query[..., :0].sum() + key[..., :0].sum() + value[..., :0].sum()
+    context = query.new_zeros((*query.shape[:3], value.shape[3])) + nothing.to(query.dtype)
+    return context, context[..., :0].sum(-1).to(wide(query.dtype)) - torch.inf
 
 
 def _products(
-    left: Float[Tensor, "batch heads r d"], right: Float[Tensor, "batch kv_heads c d"]
+    left: Float[Tensor, "batch heads r d"],
+    right: Float[Tensor, "batch kv_heads c d"],
+    *,
+    skipping: bool = False,
 ) -> Float[Tensor, "batch heads r c"]:
     """Left · rightᵀ with grouped heads: a group's rows are stacked, so right is not repeated."""
     batch, heads, rows, width = left.shape
     kv_heads = right.shape[1]
-    if heads == kv_heads:
-        return left @ right.mT
-    stacked = left.reshape(batch, kv_heads, (heads // kv_heads) * rows, width)
-    return (stacked @ right.mT).reshape(batch, heads, rows, right.shape[2])
+    if heads != kv_heads:
+        left = left.reshape(batch, kv_heads, (heads // kv_heads) * rows, width)
+    made = skipping_product(left, right) if skipping else left @ right.mT
+    return made.reshape(batch, heads, rows, right.shape[2])
