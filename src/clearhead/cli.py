@@ -1,9 +1,11 @@
 """The command ``clearhead``: one word for one act.
 
     clearhead look         where a token of a text drew from
+    clearhead generate     what a model writes after a text
     clearhead quantities   the quantities inside attention
 
-A command returns the text it made and ``run`` writes it once, so nothing is ever half-written.
+A command returns the text it made and ``run`` writes it once, so nothing is ever half-written;
+only ``generate`` shows its text as it comes.
 Whatever is wrong is one line on standard error: exit code 2 for bad input, 1 for a fault of ours.
 """
 
@@ -17,7 +19,7 @@ from typing import Annotated, cast
 
 import typer
 
-from clearhead import __version__
+from clearhead import __version__, cli_generate
 from clearhead.errors import ClearheadError
 from clearhead.report.asked import check_asked
 from clearhead.report.given import given_layers, given_text, given_token
@@ -34,6 +36,7 @@ _EXAMPLES = """\b
 Examples:
   clearhead look "The capital of France is"
   clearhead look --help
+  clearhead generate "The capital of France is"
   clearhead quantities
 """
 _LOOK_EXAMPLES = """\b
@@ -93,6 +96,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
+    _quiet_libraries()
     try:
         made: object = _app(list(arguments), prog_name="clearhead", standalone_mode=False)
     except SystemExit as left:  # typer leaves so, with 1, when its help meets a closed pipe
@@ -210,7 +214,6 @@ def _look(
     check_asked(by, top)
     chosen, some = given_token(token), given_layers(layers)
     read, measure = given_text(text, file), cast("Measure", by)
-    _quiet_libraries()
     # Here and not above: these bring torch, which a wrong option or --help should not wait for.
     from clearhead import from_pretrained, look
     from clearhead.report.text import render_text
@@ -222,6 +225,11 @@ def _look(
     if as_json:
         return f"{seen.to_json()}\n"
     return render_text(seen.report, Terminal.of(sys.stdout))
+
+
+_app.command("generate", short_help="Continue a text.", epilog=cli_generate.EXAMPLES)(
+    cli_generate.generate_command
+)
 
 
 @_app.command(

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import shutil
 import sys
 from collections.abc import Generator
@@ -15,7 +16,15 @@ from rich.console import Console, RenderableType
 from clearhead.errors import ClearheadError
 from clearhead.report.visible import shortened, visible
 
-__all__ = ["OutputError", "Terminal", "rendered", "status", "write_diagnosis", "write_whole"]
+__all__ = [
+    "OutputError",
+    "Terminal",
+    "plain_for",
+    "rendered",
+    "status",
+    "write_diagnosis",
+    "write_whole",
+]
 
 Colours = Literal["standard", "256", "truecolor"]
 
@@ -29,6 +38,10 @@ _PLAIN_SIGNS = str.maketrans(
     | {"↵": "\\n", "⇥": "\\t", "␍": "\\r"}
     | {"ᵀ": "^T", "Σ": "sum", "ⱼ": "_j", "ᵢ": "_i", "ʰ": "^h"}
 )
+
+
+# All but the new line and the tab.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class OutputError(ClearheadError):
@@ -93,6 +106,22 @@ def _encodable(text: str, encoding: str) -> str:
         plain = text.translate(_PLAIN_SIGNS)
         return plain.encode("ascii", "backslashreplace").decode("ascii")
     return text
+
+
+def plain_for(text: str, stream: TextIO | None) -> str:
+    """Write a model's text so that a stream can take it; on a terminal, nothing in it acts there.
+
+    Args:
+        text: any text.
+        stream: where it goes.
+
+    Returns:
+        The text, with signs for what the stream's encoding lacks; for a terminal, also for every
+        control character but new lines and tabs.
+    """
+    if stream is not None and stream.isatty():
+        text = _CONTROL.sub(lambda found: visible(found[0]), text)
+    return _encodable(text, getattr(stream, "encoding", None) or "utf-8")
 
 
 def write_whole(text: str, stream: TextIO | None) -> None:

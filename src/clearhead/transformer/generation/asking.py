@@ -21,7 +21,8 @@ from clearhead.transformer.generation.limits import (
 from clearhead.transformer.generation.prompts import Prompt, Prompts, read_prompts
 from clearhead.transformer.generation.reading import CachedReader, Reader, Rows
 from clearhead.transformer.generation.rereading import OutgrowingReader
-from clearhead.transformer.generation.sampling import Sampler, Sampling
+from clearhead.transformer.generation.sampling import Sampler
+from clearhead.transformer.generation.settings import Sampling, length_faults, stop_faults
 from clearhead.transformer.generation.wording import Wording
 from clearhead.transformer.generation.writing import Row, Writing
 from clearhead.transformer.model import Transformer
@@ -124,9 +125,7 @@ def _check(
     config: TransformerConfig, asked: Asked, stops: Sequence[str], words: TextTokenizer | None
 ) -> None:
     """Refuse values that mean nothing, all at once."""
-    faults = list(asked.sampling.faults())
-    if not all(_is_stop(stop) for stop in stops):
-        faults.append(f"stop must be a text or several, none of them empty, got {asked.stop!r}")
+    faults = [*length_faults(asked.max_new_tokens), *asked.sampling.faults(), *stop_faults(stops)]
     if words is None and stops:
         faults.append("stop: this model brings no tokenizer to find a text with: give tokenizer=")
     if words is None and asked.one_text:
@@ -141,10 +140,6 @@ def _check(
         faults.append("start_tokens: this model has no encoder; what it begins with is the prompt")
     if faults:
         raise InputError(gathered("cannot generate", faults))
-
-
-def _is_stop(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
 
 
 def _is_token(value: object, vocabulary: int) -> bool:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from clearhead.transformer.generation.asking import Asked, prepare
 from clearhead.transformer.generation.generated import Generated
 from clearhead.transformer.generation.prompts import Prompt
-from clearhead.transformer.generation.sampling import Sampling
+from clearhead.transformer.generation.settings import Sampling
 from clearhead.transformer.generation.writing import Writing
 
 __all__ = ["Stream", "generate", "stream"]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from clearhead.errors import InputError, TokenError, gathered
+from clearhead.errors import TokenError, gathered
 from clearhead.positions.scaling import DynamicScaling
 from clearhead.transformer.config import TransformerConfig
 
@@ -39,17 +39,14 @@ def new_tokens(
     Args:
         config: of the model.
         prompts: what the decoder reads before it writes, a row each.
-        asked: most new tokens, or None.
+        asked: most new tokens, 1 or more, or None.
 
     Returns:
         A limit a row.
 
     Raises:
-        InputError: ``asked`` is no positive whole number.
         TokenError: a row has no room; all such rows at once.
     """
-    if asked is not None and not (_is_whole(asked) and asked >= 1):
-        raise InputError(f"max_new_tokens must be a whole number of at least 1, got {asked!r}")
     context = _context(config)
     faults = [] if context is None else list(_too_long(context, prompts, asked))
     if faults:
@@ -69,7 +66,7 @@ def check_sources(config: TransformerConfig, sources: Sequence[Sequence[int]]) -
     """
     context = config.context_length
     faults = [
-        f"{_name(row, sources)} has {len(source):,} tokens, and the encoder reads at most "
+        f"{_name(row, sources)} has {_tokens(len(source))}, and the encoder reads at most "
         f"{context:,}: shorten it"
         for row, source in enumerate(sources)
         if context is not None and len(source) > context
@@ -115,20 +112,20 @@ def _too_long(context: int, prompts: Sequence[Sequence[int]], asked: int | None)
         name, length = _name(row, prompts), len(prompt)
         if length >= context:
             yield (
-                f"{name} has {length:,} tokens, and the model reads at most {context:,}, new ones "
+                f"{name} has {_tokens(length)}, and the model reads at most {context:,}, new ones "
                 "included: shorten it"
             )
         elif asked is not None and length + asked > context:
             yield (
-                f"{name} has {length:,} tokens and max_new_tokens is {asked:,}, together "
+                f"{name} has {_tokens(length)} and max_new_tokens is {asked:,}, together "
                 f"{length + asked:,}, and the model reads at most {context:,}: ask for at most "
                 f"{context - length:,} new ones, or shorten it"
             )
 
 
+def _tokens(count: int) -> str:
+    return "1 token" if count == 1 else f"{count:,} tokens"
+
+
 def _name(row: int, rows: Sequence[object]) -> str:
     return "the prompt" if len(rows) == 1 else f"prompt {row}"
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,53 +1,15 @@
 """From logits to the next token: the most probable one, or one drawn from the most probable."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
 from clearhead.errors import InputError
+from clearhead.transformer.generation.settings import SEEDS, Sampling
 
-__all__ = ["Sampler", "Sampling", "probabilities"]
-
-_MOST_SEED = 2**62
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sampling:
-    """How the next token is chosen.
-
-    Attributes:
-        temperature: 0 takes the most probable token; above 0 one is drawn.
-        top_k: draw from the k most probable tokens; None is all.
-        top_p: draw from the fewest tokens that together are this probable; None is all.
-        seed: begins the random numbers; None begins them anew each time.
-    """
-
-    temperature: float = 0.0
-    top_k: int | None = None
-    top_p: float | None = None
-    seed: int | None = None
-
-    def faults(self) -> Iterator[str]:
-        """What is wrong with these values."""
-        if not (_is_number(self.temperature) and 0 <= self.temperature < math.inf):
-            yield (
-                "temperature must be 0 (the most probable token) or a positive number, "
-                f"got {self.temperature!r}"
-            )
-        if self.top_k is not None and not (_is_whole(self.top_k) and self.top_k >= 1):
-            yield f"top_k must be a whole number of at least 1, or None for all, got {self.top_k!r}"
-        if self.top_p is not None and not (_is_number(self.top_p) and 0 < self.top_p <= 1):
-            yield f"top_p must be above 0 and at most 1, or None for all, got {self.top_p!r}"
-        if self.seed is not None and not (_is_whole(self.seed) and 0 <= self.seed < _MOST_SEED):
-            yield f"seed must be a whole number from 0 to 2**62 - 1, got {self.seed!r}"
-        drawn = {"top_k": self.top_k, "top_p": self.top_p}
-        useless = " and ".join(name for name, value in drawn.items() if value is not None)
-        if self.temperature == 0 and useless:
-            yield f"{useless}: nothing is drawn at temperature 0; give temperature=1.0 to draw"
+__all__ = ["Sampler", "probabilities"]
 
 
 def probabilities(
@@ -104,7 +66,7 @@ class Sampler:
         self.seed: int | None = None
         """What the random numbers began with; None where none are needed."""
         if sampling.temperature > 0:
-            drawn = self._generator.seed() % _MOST_SEED
+            drawn = self._generator.seed() % len(SEEDS)
             self.seed = drawn if sampling.seed is None else sampling.seed + row
             self._generator.manual_seed(self.seed)
 
@@ -135,11 +97,3 @@ class Sampler:
         # rounded, u times the sum may be the sum itself, which no token is above
         place = (u * total).clamp(max=torch.nextafter(total, torch.zeros_like(total)))
         return int(torch.searchsorted(reached, place, right=True))
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
