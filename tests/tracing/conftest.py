@@ -5,8 +5,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
     from transformers import PreTrainedModel
+
+    from clearhead.transformer.config import TransformerConfig
+    from clearhead.transformer.model import Transformer
 
 # clearhead is imported where it is needed: this file is read before shape checks are set up
 
@@ -19,6 +24,14 @@ def ids(generator) -> "torch.Tensor":
     import torch
 
     return torch.randint(3, 99, (1, 11), generator=generator)
+
+
+@pytest.fixture
+def draw(seeded_weights) -> "Callable[[TransformerConfig], Transformer]":
+    """Makes a model of our own; its weights are this test's own."""
+    from tests.tracing.shapes import drawn
+
+    return drawn
 
 
 @pytest.fixture

@@ -9,9 +9,12 @@ from torch import Tensor, nn
 from clearhead.masks import Mask
 from clearhead.pipeline.rule import ScoreRule
 from clearhead.pipeline.tap import Site, Tap, tapping
-from clearhead.tracing.models import TraceableModel
+from clearhead.tracing.encoder_decoder import EncoderDecoderTrace
+from clearhead.tracing.layer_trace import LayerTrace
+from clearhead.tracing.models import Source, TraceableModel
+from clearhead.tracing.traced import Trace
 
-__all__ = ["Cutting", "Reading", "Replacing", "run", "state"]
+__all__ = ["Cutting", "Reading", "Replacing", "layers_of", "run", "state"]
 
 
 @dataclass
@@ -59,17 +62,26 @@ class Cutting(Tap):
         cut = Mask.from_mask_mod(
             lambda _b, _h, i, j: ~((i == self.query) & (j == self.key)), batch=1, heads=1
         )
-        return replace(rule, mask=cut if rule.mask is None else rule.mask & cut)
+        start = rule.key_start if rule.query_start is None else rule.query_start
+        mask = cut if rule.mask is None else rule.mask & cut
+        return replace(rule, mask=mask, query_start=start)
 
 
 @torch.no_grad()
-def run(model: TraceableModel, ids: Tensor, *taps: Tap) -> Tensor:
+def run(model: TraceableModel, ids: Tensor, *taps: Tap, source: Tensor | None = None) -> Tensor:
     """The logits after each row's last token, with these taps active."""
     last = torch.full((len(ids),), ids.shape[1] - 1)
+    read = None if source is None else Source(source, None)
     with model.running(), tapping(*taps):
-        logits = model.logits(ids, attention_mask=None, last=last)
+        logits = model.logits(ids, attention_mask=None, last=last, source=read)
     assert logits is not None
     return logits
+
+
+def layers_of(found: Trace | EncoderDecoderTrace) -> dict[Site, LayerTrace]:
+    """Every layer of a trace, by where it stands."""
+    parts = [found] if isinstance(found, Trace) else [found.encoder, found.decoder, found.cross]
+    return {layer.recorded.site: layer for part in parts for layer in part}
 
 
 def state(model: nn.Module) -> dict[str, object]:

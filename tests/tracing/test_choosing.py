@@ -91,12 +91,12 @@ def test_queries_count_from_the_end_and_stay_in_order():
 
 
 def test_layers_are_numbers_the_model_has():
-    assert chosen_layers(None, [0, 1, 2]) == {0, 1, 2}
-    assert chosen_layers([2, 2], [0, 1, 2]) == {2}
-    assert chosen_layers(slice(-1, None), [0, 1, 2]) == {2}
+    assert chosen_layers(None, {"": [0, 1, 2]}) == {"": {0, 1, 2}}
+    assert chosen_layers([2, 2], {"": [0, 1, 2]}) == {"": {2}}
+    assert chosen_layers(slice(-1, None), {"": [0, 1, 2]}) == {"": {2}}
     for given, shown in (([0, -1], [-1]), ([3], [3]), ([], [])):
         with pytest.raises(InputError) as caught:
-            chosen_layers(given, [0, 1, 2])
+            chosen_layers(given, {"": [0, 1, 2]})
         assert str(caught.value) == (
             f"layers must choose some of the model's 3 layers (0 to 2), got {shown}"
         )

@@ -127,9 +127,9 @@ def test_of_a_hybrid_the_attention_layers_are_traced(seeded_weights, generator):
     with pytest.raises(NotKeptError) as caught:
         found.sources()
     assert str(caught.value) == (
-        "value_norms of layer 0 (model.layers.1.self_attn) cannot be made: no linear layer was "
-        "handed this layer's context as it is, so W_O is not known; context, weights and "
-        "sources(by='attention') are"
+        "contributions of layer 0 (model.layers.1.self_attn) cannot be made: there is no one "
+        "linear layer that alone was handed this layer's context as it is, so W_O is not known; "
+        "context, weights and sources(by='attention') are"
     )
 
 
@@ -157,8 +157,8 @@ BUILT = {
 }
 
 REFUSED = """\
-T5: T5ForConditionalGeneration cannot be traced yet: it is an encoder-decoder, whose two kinds of \
-attention layers are not told apart yet; decoder-only and encoder-only models can be
+T5: T5ForConditionalGeneration cannot be traced yet: it is an encoder-decoder of transformers; \
+load it as clearhead's own Transformer, as from_pretrained does for T5 and BART
 Bloom: BloomForCausalLM cannot be traced: its layers compute attention themselves, not through \
 transformers' attention interface
 MPT: MptForCausalLM cannot be traced: its layers compute attention themselves, not through \

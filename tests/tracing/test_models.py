@@ -1,6 +1,7 @@
 """What is traced and what is not, and our own Transformer at the tap."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,24 +10,39 @@ from torch import nn
 from clearhead.errors import TraceError
 from clearhead.pipeline.rule import ScoreRule
 from clearhead.pipeline.tap import Site, attend
-from clearhead.tracing.models import OutputProjection, SelfTapped, traceable
+from clearhead.tracing.models import OutputProjection, SelfTapped, Source, traceable
 from clearhead.tracing.trace import trace
-from clearhead.transformer.model import Transformer
 from tests.accuracy import assert_double
 from tests.tap_contract import TapContract
-
-
-@pytest.fixture
-def own(tiny_llama, tmp_path):
-    """Our Transformer with tiny_llama's weights."""
-    tiny_llama.save_pretrained(tmp_path)
-    return Transformer.from_folder(tmp_path)
+from tests.tracing.shapes import ACROSS, ALONE
 
 
 class TestOurTransformer(TapContract):
-    @pytest.fixture
-    def model(self, own):
-        return own
+    @pytest.fixture(params=ALONE)
+    def model(self, request, draw):
+        return draw(ALONE[request.param])
+
+
+class TestOurEncoderDecoder(TapContract):
+    @pytest.fixture(params=ACROSS)
+    def model(self, request, draw):
+        return draw(ACROSS[request.param])
+
+    @pytest.fixture(params=[7, 9, 12])
+    def source_length(self, request):
+        return request.param
+
+
+@pytest.fixture
+def own(draw):
+    """Our Transformer, of the shape of a Llama."""
+    return draw(ALONE["Llama"])
+
+
+@pytest.fixture
+def pair(draw):
+    """Our Transformer, of the shape of BART."""
+    return draw(ACROSS["BART"])
 
 
 class Smallest(nn.Module):
@@ -144,3 +160,40 @@ def test_a_projection_is_the_call_of_the_model(bias, generator):
     projection = OutputProjection(weight, added if bias else None)
     assert torch.equal(projection(joined), expected)
     assert projection(joined.bfloat16()).dtype == torch.bfloat16
+
+
+# ------------------------------------------------------------------------------- encoder-decoders
+
+
+def test_what_a_trace_must_know_of_an_encoder_decoder(own, pair):
+    assert traceable(own).encoder_decoder is None
+    known = traceable(pair).encoder_decoder
+    assert (known.source_length, known.start_tokens) == (40, ())
+    assert traceable(pair).context_length == 64
+    pair.clearhead_start_tokens = [2, 0]
+    assert traceable(pair).encoder_decoder.start_tokens == (2, 0)
+
+
+@torch.no_grad()
+def test_logits_of_a_target_are_those_the_model_gives_it(pair, generator):
+    source, target = (torch.randint(0, 99, (2, n), generator=generator) for n in (7, 5))
+    real = torch.ones(2, 7, dtype=torch.bool)
+    real[0, :3] = False
+    read = Source(source, real)
+    got = traceable(pair).logits(
+        target, attention_mask=None, last=torch.tensor([4, 4]), source=read
+    )
+    encoded = pair.encode(source, attention_mask=real)
+    kept = pair(target, source=encoded, logits_to_keep=torch.tensor([4])).logits
+    assert torch.equal(got, kept[:, 0])
+
+
+def test_a_model_without_a_head_has_no_logits(draw):
+    for name in ("Llama", "BERT"):
+        headless = {"predicts": False, "logits_transform": False, "logits_bias": False}
+        config = replace(ALONE[name], **headless, tied_embeddings=False, pooler=name == "BERT")
+        found = trace(draw(config), [5, 6, 7])
+        assert found.next_logits is None
+        assert found.next_tokens() == ()
+        assert found.causal == (name == "Llama")
+        assert found.sources().share.sum() == pytest.approx(1)

@@ -10,7 +10,6 @@ import clearhead as ch
 from clearhead.errors import InputError, TokenError, TraceError
 from clearhead.tokens.tokenizer import TextTokenizer
 from clearhead.tracing.trace import trace
-from clearhead.transformer.model import Transformer
 from tests.tokens.tiny import byte_level
 
 QUANTITIES = ("query", "key", "value", "logsumexp")
@@ -87,7 +86,7 @@ def test_a_list_comes_back_for_more_than_one_row_and_for_a_mask(tiny_llama, ids)
 
 def test_our_own_transformer_gives_the_trace_of_transformers(tiny_llama, tmp_path, ids):
     tiny_llama.save_pretrained(tmp_path)
-    own = Transformer.from_folder(tmp_path)
+    own = ch.from_pretrained(tmp_path, engine="clearhead")
     assert same(trace(own, ids), trace(tiny_llama, ids))
 
 

@@ -1,6 +1,7 @@
 """Which layers, tokens and quantities a person means by what they gave."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from operator import index
 from typing import Any, cast
 
@@ -99,28 +100,33 @@ def chosen_queries(queries: Choice, count: int) -> list[int]:
     return [place % count for place in chosen]
 
 
-def chosen_layers(layers: Choice | None, known: Sequence[int]) -> set[int]:
-    """The layers that are kept.
+def chosen_layers(
+    layers: Choice | None, stacks: Mapping[str, Sequence[int]]
+) -> dict[str, set[int]]:
+    """The layers that are kept of each stack: one, or those of an encoder and a decoder.
 
     Args:
-        layers: a slice or layers by number; None is all.
-        known: the model's layers.
+        layers: a slice, taken of each stack, or layers by number, each kept where there is one of
+            that number; None is all.
+        stacks: the numbers of each stack's layers, by its name; one that stands alone needs none.
 
     Returns:
-        The numbers of the chosen layers, at least one.
+        The numbers of the chosen layers, at least one in all.
 
     Raises:
         InputError: none is chosen, one is not there, or they are no numbers.
     """
     if layers is None:
-        return set(known)
-    chosen = set(integers(layers, of=known, name="layers"))
-    beyond = sorted(chosen - set(known))
-    if beyond or not chosen:
-        raise InputError(
-            f"layers must choose some of the model's {len(known)} layers (0 to {max(known)}), "
-            f"got {beyond or layers}"
+        return {name: set(known) for name, known in stacks.items()}
+    asked = {name: set(integers(layers, of=of, name="layers")) for name, of in stacks.items()}
+    chosen = {name: asked[name] & set(known) for name, known in stacks.items()}
+    beyond = sorted(set(chain(*asked.values())) - set(chain(*stacks.values())))
+    if beyond or not any(chosen.values()):
+        there = " or ".join(
+            f"{len(known)} {f'{name} layers'.strip()} (0 to {max(known)})"
+            for name, known in stacks.items()
         )
+        raise InputError(f"layers must choose some of the model's {there}, got {beyond or layers}")
     return chosen
 
 

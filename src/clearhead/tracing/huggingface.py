@@ -16,7 +16,7 @@ from clearhead.pipeline.tap import Site
 from clearhead.tracing.huggingface_attention import attention_function
 from clearhead.tracing.huggingface_masks import lazy_mask
 from clearhead.tracing.huggingface_watch import Watch, watch_of
-from clearhead.tracing.models import OutputProjection, evaluating
+from clearhead.tracing.models import EncoderDecoder, OutputProjection, Source, evaluating
 
 __all__ = ["NAME", "HuggingFaceModel", "register_attention"]
 
@@ -51,6 +51,7 @@ class HuggingFaceModel:
         )
         self.origin: str = getattr(model, "clearhead_origin", "") or str(model.dtype)[6:]
         self.tokenizer: object = getattr(model, "clearhead_tokenizer", None)
+        self.encoder_decoder: EncoderDecoder | None = None
         self._first_position = _first_position(model)
         lengths = [getattr(config, name, None) for name in _LENGTHS]
         rows = next((n for n in lengths if isinstance(n, int)), None)
@@ -72,8 +73,16 @@ class HuggingFaceModel:
         """Sites whose context a second layer read: what the first one gave is a part of O."""
         return self._watch.misread
 
-    def logits(self, ids: Tensor, *, attention_mask: Tensor | None, last: Tensor) -> Tensor | None:
+    def logits(
+        self,
+        ids: Tensor,
+        *,
+        attention_mask: Tensor | None,
+        last: Tensor,
+        source: Source | None = None,
+    ) -> Tensor | None:
         """Run the model without a cache; only the positions asked for reach the vocabulary."""
+        assert source is None, "encoder-decoders are refused"
         model = self._model
         self._check(ids)
         kept = distinct(last)
@@ -123,9 +132,8 @@ class HuggingFaceModel:
         name, config = type(self._model).__name__, self._model.config
         if getattr(config, "is_encoder_decoder", False):
             raise TraceError(
-                f"{name} cannot be traced yet: it is an encoder-decoder, whose two kinds of "
-                "attention layers are not told apart yet; decoder-only and encoder-only models "
-                "can be"
+                f"{name} cannot be traced yet: it is an encoder-decoder of transformers; load it "
+                "as clearhead's own Transformer, as from_pretrained does for T5 and BART"
             )
         if not self._model._can_set_attn_implementation():
             raise TraceError(

@@ -13,7 +13,7 @@ from clearhead.errors import InputError, TokenError
 from clearhead.masks.places import numbers
 from clearhead.tokens.tokenizer import TextTokenizer
 
-__all__ = ["Inputs", "are_texts", "read_ids", "real_tokens"]
+__all__ = ["Inputs", "are_messages", "are_texts", "read_ids", "real_tokens", "row_lengths"]
 
 #: Rows whose length an error names at most.
 SHOWN = 8
@@ -42,7 +42,7 @@ def read_ids(inputs: Inputs, words: TextTokenizer | None) -> Int[Tensor, "batch 
         TokenError: there is nothing to read.
         InputError: it is none of these, or text without a tokenizer.
     """
-    given = _encoded(inputs, words) if isinstance(inputs, str) or _are_messages(inputs) else inputs
+    given = _encoded(inputs, words) if isinstance(inputs, str) or are_messages(inputs) else inputs
     try:
         ids = torch.as_tensor(given)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -109,7 +109,7 @@ def _encoded(said: str | _Messages, words: TextTokenizer | None) -> list[int]:
 
 def _told(inputs: object) -> str:
     """What is said of inputs that are none, and what to give instead where that is plain."""
-    lengths = _lengths(inputs)
+    lengths = row_lengths(inputs)
     if len(set(lengths)) > 1:
         return (
             f"rows of ids must have one length, got {', '.join(map(str, lengths[:SHOWN]))}"
@@ -129,8 +129,12 @@ def _told(inputs: object) -> str:
     return f"{got}: give one message as [message]" if "role" in keys else got
 
 
-def _lengths(inputs: object) -> list[int]:
-    """The length of each row, where there are rows."""
+def row_lengths(inputs: object) -> list[int]:
+    """The length of each row, where there are rows.
+
+    Args:
+        inputs: what a person gave.
+    """
     if not _all_are(Sequence | Tensor | np.ndarray, inputs):
         return []
     rows = cast("Sequence[Sequence[object]]", inputs)
@@ -138,7 +142,8 @@ def _lengths(inputs: object) -> list[int]:
     return [len(row) for row in rows] if all(axes) else []
 
 
-def _are_messages(inputs: Inputs) -> TypeGuard[_Messages]:
+def are_messages(inputs: Inputs) -> TypeGuard[_Messages]:
+    """Whether chat messages were given."""
     return _all_are(Mapping, inputs)
 
 

@@ -17,7 +17,15 @@ from clearhead.errors import TraceError
 from clearhead.pipeline.indexing import distinct
 from clearhead.pipeline.tap import Site
 
-__all__ = ["OutputProjection", "SelfTapped", "TraceableModel", "evaluating", "traceable"]
+__all__ = [
+    "EncoderDecoder",
+    "OutputProjection",
+    "SelfTapped",
+    "Source",
+    "TraceableModel",
+    "evaluating",
+    "traceable",
+]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -39,6 +47,32 @@ class OutputProjection:
         return nn.functional.linear(joined, self.weight.to(joined), bias)
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class EncoderDecoder:
+    """What a trace must know of a model whose decoder looks at what an encoder made.
+
+    Attributes:
+        source_length: positions its encoder was made for, or None.
+        start_tokens: what its decoder begins with; empty where that is not known.
+    """
+
+    source_length: int | None
+    start_tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Source:
+    """What an encoder reads.
+
+    Attributes:
+        ids: (batch, m).
+        attention_mask: True where a token is real; None is all.
+    """
+
+    ids: Int[Tensor, "batch m"]
+    attention_mask: Bool[Tensor, "batch m"] | None
+
+
 class TraceableModel(Protocol):
     """What a trace asks of a model."""
 
@@ -46,6 +80,7 @@ class TraceableModel(Protocol):
     origin: str
     context_length: int | None
     tokenizer: object
+    encoder_decoder: EncoderDecoder | None
 
     def sites(self) -> tuple[Site, ...]:
         """Every attention layer that must be seen."""
@@ -61,8 +96,12 @@ class TraceableModel(Protocol):
         *,
         attention_mask: Bool[Tensor, "batch n"] | None,
         last: Int[Tensor, "batch"],
+        source: Source | None = None,
     ) -> Float[Tensor, "batch vocabulary"] | None:
-        """Run the model; each row's logits at its last real position, or None without a head."""
+        """Run the model; each row's logits at its last real position, or None without a head.
+
+        An encoder-decoder, and only that, is given a source; ``ids`` are then its target.
+        """
         ...
 
     def output_projection(self, site: Site) -> OutputProjection | None:
@@ -83,10 +122,15 @@ class SelfTapped(Protocol):
     A trace calls it as ``model(ids, attention_mask=, logits_to_keep=)``: ids are (batch, n);
     ``attention_mask`` is bool, True where a token is real, or None; ``logits_to_keep`` holds the
     positions, (k,), whose logits are wanted. What it returns has ``logits``, (batch, k,
-    vocabulary).
+    vocabulary), or None where the model has no head.
 
-    What it may have besides: ``config.context_length``, and ``clearhead_name``,
-    ``clearhead_origin`` and ``clearhead_tokenizer``, as a loader writes them.
+    One with a site of the kind ``"cross"`` is an encoder-decoder: it has ``encode(ids,
+    attention_mask=)`` too, and is called with what that returned as ``source=``.
+
+    What it may have besides: ``config.context_length`` and ``config.encoder.context_length``, and
+    ``clearhead_name``, ``clearhead_origin``, ``clearhead_tokenizer`` and
+    ``clearhead_start_tokens`` (ids that a decoder with an encoder begins with), as a loader writes
+    them.
     """
 
     def sites(self) -> tuple[Site, ...]:
@@ -106,9 +150,14 @@ class _Own:
         self.name: str = getattr(model, "clearhead_name", type(model).__name__)
         self.origin: str = getattr(model, "clearhead_origin", "")
         self.tokenizer: object = getattr(model, "clearhead_tokenizer", None)
-        self.context_length: int | None = getattr(
-            getattr(model, "config", None), "context_length", None
-        )
+        config = getattr(model, "config", None)
+        self.context_length: int | None = getattr(config, "context_length", None)
+        self.encoder_decoder: EncoderDecoder | None = None
+        if any(site.kind == "cross" for site in self.sites()):
+            self.encoder_decoder = EncoderDecoder(
+                source_length=getattr(getattr(config, "encoder", None), "context_length", None),
+                start_tokens=tuple(getattr(model, "clearhead_start_tokens", ())),
+            )
         self.misread: Collection[Site] = ()
 
     def sites(self) -> tuple[Site, ...]:
@@ -121,10 +170,23 @@ class _Own:
         with evaluating(self._model):
             yield
 
-    def logits(self, ids: Tensor, *, attention_mask: Tensor | None, last: Tensor) -> Tensor | None:
+    def logits(
+        self,
+        ids: Tensor,
+        *,
+        attention_mask: Tensor | None,
+        last: Tensor,
+        source: Source | None = None,
+    ) -> Tensor | None:
         """Only the positions asked for are multiplied by the vocabulary."""
-        kept = distinct(last)
-        output = self._model(ids, attention_mask=attention_mask, logits_to_keep=kept.values)
+        kept, given = distinct(last), dict[str, Any]()
+        if source is not None:
+            given["source"] = self._model.encode(source.ids, attention_mask=source.attention_mask)
+        output = self._model(
+            ids, attention_mask=attention_mask, logits_to_keep=kept.values, **given
+        )
+        if output.logits is None:
+            return None
         return output.logits[torch.arange(len(ids), device=ids.device), kept.places]
 
     def output_projection(self, site: Site) -> OutputProjection | None:

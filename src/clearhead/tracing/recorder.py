@@ -1,15 +1,17 @@
 """The tap that records: copies what a trace keeps of each layer, for each sequence of the batch."""
 
+import copy
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from clearhead.errors import TraceError
 from clearhead.pipeline.rule import BoundRule, ScoreRule
 from clearhead.pipeline.tap import Site, Tap
+from clearhead.positions.position_bias import PositionBias
 from clearhead.tracing.arena import Arena
 
 __all__ = ["KEEPABLE", "Recorded", "Recorder", "SequencePart"]
@@ -26,17 +28,29 @@ class SequencePart:
         batch: the batch row.
         tokens: places of its real tokens in that row; None is every place.
         queries: those among the real tokens whose Q and L are kept; None is all.
+        source: the sequence whose keys they look at; None is their own.
     """
 
     batch: int
-    tokens: Int[Tensor, "m"] | None
+    tokens: Int[Tensor, "n"] | None
     queries: Int[Tensor, "r"] | None
+    source: "SequencePart | None" = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether every place of the batch row is kept, and of its source's."""
+        own = self.tokens is None and self.queries is None
+        return own and (self.source is None or self.source.whole)
 
     def query_places(self) -> Int[Tensor, "r"] | None:
         """Places in the batch row of the queries that are kept; None is every place."""
         if self.queries is None:
             return self.tokens
         return self.queries if self.tokens is None else self.tokens[self.queries]
+
+    def key_places(self) -> Int[Tensor, "m"] | None:
+        """Places of the keys that are kept, in their batch row; None is every place."""
+        return self.tokens if self.source is None else self.source.tokens
 
 
 @dataclass(eq=False, slots=True)
@@ -67,6 +81,7 @@ class Recorder(Tap):
         keep: further quantities to keep.
         layer_count: how many layers will be kept, to size the arenas.
         device: where the traces are to lie.
+        kind: the kind of sites it is about; None is every kind.
     """
 
     def __init__(
@@ -77,8 +92,10 @@ class Recorder(Tap):
         keep: Collection[str],
         layer_count: int,
         device: torch.device,
+        kind: str | None = None,
     ) -> None:
         self.parts = parts
+        self.kind = kind
         self.layers = layers
         self.keep = frozenset(keep)
         self.layer_count = layer_count
@@ -90,6 +107,8 @@ class Recorder(Tap):
 
     def visit(self, site: Site, quantity: str, value: Tensor) -> Tensor:
         """Keep what is wanted, and let everything pass."""
+        if self.kind not in (None, site.kind):
+            return value
         if quantity == "logsumexp":
             self._see(site)
         if self.layers is not None and site.layer not in self.layers:
@@ -118,14 +137,15 @@ class Recorder(Tap):
 
     def _layer(self, site: Site, logsumexp: Tensor) -> None:
         query, key, value = (self._waiting.pop(name) for name in ("query", "key", "value"))
-        bound = self._rule.bind(query, key)
+        # what is learned may change after the run, and L would then belong to another rule
+        bound = _settled(self._rule, self.arenas[0].device).bind(query, key)
         arrived = self._waiting.pop("attention_input", None)
         for index, part in enumerate(self.parts):
-            rows = part.query_places()
+            rows, columns = part.query_places(), part.key_places()
             kept = {
                 "query": _of(query[part.batch], rows),
-                "key": _of(key[part.batch], part.tokens),
-                "value": _of(value[part.batch], part.tokens),
+                "key": _of(key[part.batch], columns),
+                "value": _of(value[part.batch], columns),
                 "logsumexp": _of(logsumexp[part.batch].unsqueeze(-1), rows).squeeze(-1),
             }
             if arrived is not None and "attention_input" in self.keep:
@@ -135,10 +155,9 @@ class Recorder(Tap):
                 d_model = 0 if arrived is None else arrived.shape[-1]
                 arena.reserve(self.layer_count * self._bytes(kept, d_model))
             stored = {name: arena.store(tensor) for name, tensor in kept.items()}
-            of_all = bound.narrowed(part.batch, rows=part.tokens, columns=part.tokens)
-            narrow = of_all
+            of_all = narrow = bound.narrowed(part.batch, rows=part.tokens, columns=columns)
             if part.queries is not None:
-                narrow = bound.narrowed(part.batch, rows=rows, columns=part.tokens)
+                narrow = bound.narrowed(part.batch, rows=rows, columns=columns)
             narrow, of_all = (_moved(rule, arena.device) for rule in (narrow, of_all))
             self.recorded[index][site] = Recorded(site, narrow, of_all, self.keep, stored)
 
@@ -161,12 +180,22 @@ class Recorder(Tap):
         return sum(Arena.padded(size) for size in sizes)
 
 
+def _settled(rule: ScoreRule, device: torch.device) -> ScoreRule:
+    """A rule whose learned numbers are its own: a few for each head. A bias's lie on a device."""
+    bias, sinks = rule.bias, rule.sinks
+    if isinstance(bias, PositionBias):
+        bias = copy.deepcopy(bias)
+        if isinstance(bias, nn.Module):
+            bias = bias.to(device).requires_grad_(requires_grad=False)
+    return replace(rule, bias=bias, sinks=None if sinks is None else sinks.detach().clone())
+
+
 def _moved(rule: BoundRule, device: torch.device) -> BoundRule:
     """A rule whose tensors lie on a device, so that nothing is left where the model ran."""
     bias, mask, sinks = rule.bias, rule.mask, rule.sinks
     return replace(
         rule,
-        bias=None if bias is None else bias.to(device),
+        bias=bias.detach().to(device) if isinstance(bias, Tensor) else bias,
         mask=None if mask is None else mask.to(device),
         sinks=None if sinks is None else sinks.to(device),
     )
