@@ -115,8 +115,17 @@ def _check_depth(folder: ModelFolder, config: TransformerConfig, tensors: int) -
 
 
 def _spelling(family: Family, names: Collection[str]) -> Callable[[str], str]:
-    """How a checkpoint spells the family's names: one saved without a head has no prefix."""
-    prefix = family.prefix
-    if any(name.startswith(prefix) for name in names):
-        return str
-    return lambda name: name.removeprefix(prefix)
+    """How a checkpoint spells the family's names.
+
+    One saved without a head has no prefix, and the first BERTs call a norm's weight and bias gamma
+    and beta.
+    """
+    has_prefix = any(name.startswith(family.prefix) for name in names)
+
+    def theirs(name: str) -> str:
+        name = name if has_prefix else name.removeprefix(family.prefix)
+        old = name.replace("LayerNorm.weight", "LayerNorm.gamma")
+        old = old.replace("LayerNorm.bias", "LayerNorm.beta")
+        return old if old in names else name
+
+    return theirs
