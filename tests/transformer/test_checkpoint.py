@@ -188,9 +188,10 @@ def test_paris(engine: str, smollm2_folder: Path) -> None:
 
 
 @pytest.mark.real_model
-def test_an_encoder_with_its_tokenizer(minilm_folder: Path) -> None:
-    model = from_pretrained("minilm")
-    assert type(model).__name__ == "BertModel"
+@pytest.mark.parametrize("engine", ["clearhead", "transformers"])
+def test_an_encoder_with_its_tokenizer(engine: str, minilm_folder: Path) -> None:
+    model = from_pretrained("minilm", engine=engine)
+    assert type(model).__name__ == ("Transformer" if engine == "clearhead" else "BertModel")
     assert model.clearhead_origin == "all-MiniLM-L6-v2, float32 as released"
     ids = model.clearhead_tokenizer.encode("word " * 300)
     assert len(ids) == 302  # its file asks for at most 128, and a text is given whole

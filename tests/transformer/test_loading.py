@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from clearhead.errors import InputError, UnsupportedError
+from clearhead.transformer.families.known import FAMILIES
 from clearhead.transformer.loading import load
 from clearhead.transformer.model import Transformer
 from clearhead.transformer.model_folder import read_folder
@@ -46,14 +47,17 @@ def test_ours_loads_what_it_reads_and_both_agree(saved: Path, generator: torch.G
         assert model.clearhead_tokenizer is None
 
 
-def test_a_family_that_ours_does_not_read(tiny_bert: nn.Module, tmp_path: Path) -> None:
-    tiny_bert.save_pretrained(tmp_path)
-    assert type(loaded(tmp_path)) is type(tiny_bert)
+def test_a_family_that_ours_does_not_read(seeded_weights: None, tmp_path: Path) -> None:
+    from transformers import OlmoConfig, OlmoForCausalLM
+
+    sizes = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    OlmoForCausalLM(OlmoConfig(**sizes, num_attention_heads=4)).save_pretrained(tmp_path)
+    assert type(loaded(tmp_path)) is OlmoForCausalLM
     with pytest.raises(UnsupportedError) as caught:
         loaded(tmp_path, engine="clearhead")
     assert str(caught.value) == (
-        "engine=\"clearhead\" cannot load tiny: it reads the families llama, and this is 'bert'; "
-        'engine="transformers" may load it'
+        "engine=\"clearhead\" cannot load tiny: model_type is 'olmo', this Transformer reads "
+        f'{", ".join(FAMILIES)}; engine="transformers" may load the model'
     )
 
 
@@ -71,11 +75,14 @@ def test_weights_in_several_files_load_as_those_in_one(
 def test_a_setting_that_ours_does_not_know_goes_to_transformers(
     saved: Path, tiny_llama: nn.Module
 ) -> None:
-    scaling = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
-    reconfigure(saved, rope_parameters=scaling)
+    reconfigure(saved, attn_logit_cap=3.0)
     assert type(loaded(saved)) is type(tiny_llama)
-    with pytest.raises(UnsupportedError, match="rope_type is 'dynamic'"):
+    with pytest.raises(UnsupportedError) as caught:
         loaded(saved, engine="clearhead")
+    assert str(caught.value) == (
+        'engine="clearhead" cannot load tiny: the config of this llama model: attn_logit_cap is '
+        "not known here, got 3.0"
+    )
 
 
 def test_a_class_that_predicts_no_tokens_goes_to_transformers(saved: Path) -> None:
@@ -87,8 +94,9 @@ def test_a_class_that_predicts_no_tokens_goes_to_transformers(saved: Path) -> No
     with pytest.raises(UnsupportedError) as caught:
         loaded(saved, engine="clearhead")
     assert str(caught.value) == (
-        'engine="clearhead" cannot load tiny: it predicts tokens, and this is '
-        'LlamaForSequenceClassification; use engine="transformers"'
+        'engine="clearhead" cannot load tiny: this is LlamaForSequenceClassification, and of llama '
+        'this Transformer reads LlamaForCausalLM, LlamaModel; engine="transformers" may load the '
+        "model"
     )
 
 

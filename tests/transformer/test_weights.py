@@ -6,13 +6,13 @@ from safetensors.torch import save_file
 from torch import nn
 
 from clearhead.errors import CheckpointError
-from clearhead.transformer.weights import Undrawn, read_weights
+from clearhead.transformer.weights import Undrawn, names_in, read_weights
 
 WANTED = {"a": torch.Size([2, 3]), "b": torch.Size([4])}
 
 
-def read(*files, wanted=WANTED, ties=None, dtype=torch.float32):
-    return read_weights(files, wanted, ties=ties or {}, dtype=dtype, device="cpu")
+def read(*files, wanted=WANTED, twins=None, dtype=torch.float32, **given):
+    return read_weights(files, wanted, twins=twins or {}, dtype=dtype, device="cpu", **given)
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_every_fault_is_listed_at_once(tensors, tmp_path):
     save_file({"b": tensors["b"], "c": torch.zeros(1), "d": torch.ones(1)}, second)
     wanted = {**WANTED, "b2": torch.Size([])}
     with pytest.raises(CheckpointError) as caught:
-        read(second, first, wanted=wanted, ties={"d": "e"})
+        read(second, first, wanted=wanted, twins={"d": "e"})
     assert str(caught.value) == (
         f"the weights in {tmp_path} do not fit, 8 faults:\n"
         "  - missing a (2, 3)\n"
@@ -65,17 +65,62 @@ def test_every_fault_is_listed_at_once(tensors, tmp_path):
     )
 
 
-def test_a_tied_tensor_may_be_absent_or_equal_but_not_different(file, tensors):
-    ties = {"head": "a"}
-    assert read(file, ties=ties).keys() == WANTED.keys()
-    save_file({**tensors, "head": tensors["a"].clone()}, file)
-    assert read(file, ties=ties).keys() == WANTED.keys()
-    save_file({**tensors, "head": tensors["a"] + 1}, file)
+def refused(*files, **given) -> str:
     with pytest.raises(CheckpointError) as caught:
-        read(file, ties=ties)
-    assert str(caught.value) == (
+        read(*files, **given)
+    return str(caught.value)
+
+
+def test_a_twin_may_be_absent_or_equal_but_not_different(file, tensors):
+    twins = {"head": "a"}
+    assert read(file, twins=twins).keys() == WANTED.keys()
+    save_file({**tensors, "head": tensors["a"].clone()}, file)
+    assert read(file, twins=twins).keys() == WANTED.keys()
+    save_file({**tensors, "head": tensors["a"] + 1}, file)
+    assert refused(file, twins=twins) == (
         f"the weights in {file.parent} do not fit: head differs from a, though the config ties them"
     )
+
+
+def test_a_twin_may_be_there_instead_and_is_then_checked_as_the_other(file, tensors):
+    save_file({"head": tensors["a"], "b": tensors["b"]}, file)
+    got = read(file, twins={"head": "a"})
+    assert got.keys() == WANTED.keys()
+    assert torch.equal(got["a"], tensors["a"])
+    save_file({"head": tensors["a"].int(), "b": tensors["b"]}, file)
+    assert refused(file, twins={"head": "a"}) == (
+        f"the weights in {file.parent} do not fit: head holds I32, expected floating-point numbers"
+    )
+    save_file({"head": tensors["a"].mT.contiguous(), "b": tensors["b"]}, file)
+    assert refused(file, twins={"head": "a"}) == (
+        f"the weights in {file.parent} do not fit: head has shape (3, 2), expected (2, 3)"
+    )
+
+
+def test_a_twin_that_is_wanted_itself_may_differ(file, tensors):
+    save_file({**tensors, "head": tensors["a"] + 1}, file)
+    wanted = {**WANTED, "head": torch.Size([2, 3])}
+    got = read(file, wanted=wanted, twins={"head": "a"})
+    assert torch.equal(got["head"], tensors["a"] + 1)
+
+
+def test_what_is_ignored_may_be_of_any_kind_but_has_the_whole_name(file, tensors):
+    save_file({**tensors, "places.0": torch.zeros(2, dtype=torch.int8)}, file)
+    assert read(file, ignored=r"places\.\d").keys() == WANTED.keys()
+    for ignored in (r"places", r"laces\.\d"):
+        assert refused(file, ignored=ignored) == (
+            f"the weights in {file.parent} do not fit: unexpected places.0"
+        )
+    # what is wanted is read, whatever else it is
+    assert read(file, ignored=r".*").keys() == WANTED.keys()
+
+
+def test_names_of_several_files_come_together(tensors, tmp_path):
+    files = [tmp_path / f"{name}.safetensors" for name in tensors]
+    for name, path in zip(tensors, files, strict=True):
+        save_file({name: tensors[name]}, path)
+    assert names_in(files) == {"a", "b"}
+    assert names_in(files[:1]) == {"a"}
 
 
 def test_a_truncated_file_is_refused(file):
