@@ -18,7 +18,6 @@ from clearhead.transformer.gguf.convert import write_folder
 from clearhead.transformer.gguf.kept import folder_of
 from tests.transformer.gguf.tiny_gguf import (
     F32,
-    Q4_1,
     random_tensors,
     tensors_of,
     tiny_model,
@@ -65,9 +64,10 @@ def test_the_model_that_went_in_comes_out(tied: bool, engine: str, tmp_path: Pat
         assert again.generation_config.eos_token_id == 1
 
 
-@pytest.mark.parametrize(
-    "kind", [Q4_1, gguf.GGMLQuantizationType.Q8_0, gguf.GGMLQuantizationType.F16]
-)
+KINDS = ("F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
+
+
+@pytest.mark.parametrize("kind", [gguf.GGMLQuantizationType[name] for name in KINDS])
 def test_each_kind_is_widened_as_gguf_says(kind: gguf.GGMLQuantizationType, tmp_path: Path) -> None:
     tensors = random_tensors(1)
     file = write_gguf(tmp_path / f"Tiny.{kind.name}.gguf", tensors, kind=kind)
@@ -80,10 +80,40 @@ def test_each_kind_is_widened_as_gguf_says(kind: gguf.GGMLQuantizationType, tmp_
     assert len(weights) == len(tensors)
     facts = read_seal(folder)
     assert facts is not None
-    how = "widened" if kind.name == "F16" else "dequantised"
+    how = "widened" if kind.name in ("F16", "BF16") else "dequantised"
     assert facts["origin"] == f"Tiny {kind.name}, {how} to float32"
     assert facts["sha256"] == sha256_of(file) == folder.name
     assert facts["bytes"] == sum(facts["files"].values())
+
+
+@pytest.mark.parametrize("name", ["Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS"])
+def test_random_blocks_of_each_kind_are_widened_as_gguf_says(
+    name: str, tmp_path: Path, seed: int
+) -> None:
+    """gguf reads these kinds and writes none, so the blocks are made up."""
+    kind = gguf.GGMLQuantizationType[name]
+    block, size = gguf.GGML_QUANT_SIZES[kind]
+    tensors, chance = random_tensors(0), np.random.default_rng(seed)
+    rows = tensors["token_embd.weight"].shape[0]
+    config = {"llama__embedding_length": 256, "llama__rope__dimension_count": 64}
+    wide = {name: _widened(weights) for name, weights in tensors.items()}
+    stored = chance.integers(0, 60, (rows, 256 // block * size), np.uint8)  # no NaN, no infinity
+    writer_kinds = {"token_embd.weight": kind}
+    file = write_gguf(
+        tmp_path / "x.gguf",
+        wide | {"token_embd.weight": stored},
+        stored_as=writer_kinds,
+        **config,
+    )
+    weights = load_file(folder_of(file) / "model.safetensors")["model.embed_tokens.weight"]
+    np.testing.assert_array_equal(weights, gguf.dequantize(stored, kind))
+
+
+def _widened(weights: np.ndarray) -> np.ndarray:
+    """A tensor of a model of width 32, for one of width 256."""
+    return np.ones(
+        [256 if size == 32 else 128 if size == 16 else size for size in weights.shape], np.float32
+    )
 
 
 def test_the_size_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,19 +129,22 @@ def test_the_size_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def test_another_architecture_is_refused_by_name(tmp_path: Path) -> None:
     said = refused(random_tensors(0), tmp_path, architecture="mamba")
-    assert said == ": it holds a model of the architecture 'mamba'; readable is 'llama'"
+    assert said == (
+        ": it holds a model of the architecture 'mamba'; "
+        "readable are llama, qwen2, qwen3, gemma2, gemma3, phi3, gpt2"
+    )
 
 
 def test_tensors_that_do_not_fit_are_listed(tmp_path: Path) -> None:
     tensors = random_tensors(0)
     del tensors["blk.1.attn_q.weight"]
-    tensors["rope_freqs.weight"] = np.ones(4, np.float32)
+    tensors["blk.1.attn_rot_embd.weight"] = np.ones(4, np.float32)
     tensors["blk.0.attn_k.weight"] = np.ones((32, 32), np.float32)
     assert refused(tensors, tmp_path) == (
         ", 3 faults:\n"
         "  - missing blk.1.attn_q.weight (32, 32)\n"
         "  - blk.0.attn_k.weight has the shape (32, 32), expected (16, 32)\n"
-        "  - unexpected rope_freqs.weight (4,)"
+        "  - unexpected blk.1.attn_rot_embd.weight (4,)"
     )
 
 

@@ -7,8 +7,9 @@ import pytest
 from gguf import GGMLQuantizationType
 
 from clearhead.errors import CheckpointError
+from clearhead.transformer.gguf.architecture import Dealt
 from clearhead.transformer.gguf.header import GgufHeader, GgufTensor
-from clearhead.transformer.gguf.llama import llama_config, llama_places
+from clearhead.transformer.gguf.llama import LLAMA
 from tests.transformer.gguf.tiny_gguf import random_tensors
 
 FILE = Path("x.gguf")
@@ -34,7 +35,7 @@ def header(**changed: Any) -> GgufHeader:
 
 
 def test_what_is_not_written_follows_from_what_is() -> None:
-    config = llama_config(header())
+    config = LLAMA.read(header())
     assert config["num_key_value_heads"] == 4
     assert config["head_dim"] == 8
     assert config["rope_parameters"] == {"rope_type": "default", "rope_theta": 10_000.0}
@@ -44,7 +45,7 @@ def test_what_is_not_written_follows_from_what_is() -> None:
 
 
 def test_what_is_written_is_used() -> None:
-    config = llama_config(
+    config = LLAMA.read(
         header(
             attention__head_count_kv=2,
             attention__key_length=16,
@@ -65,9 +66,9 @@ def test_what_is_written_is_used() -> None:
 def test_it_is_a_configuration_transformers_and_ours_understand() -> None:
     from transformers import LlamaConfig
 
-    from clearhead.transformer.config import from_hugging_face
+    from clearhead.transformer.families.known import from_hugging_face
 
-    config = llama_config(header(attention__head_count_kv=2))
+    config = LLAMA.read(header(attention__head_count_kv=2))
     theirs = LlamaConfig(**config)
     assert {name: getattr(theirs, name) for name in config if name != "dtype"} == {
         name: value for name, value in config.items() if name != "dtype"
@@ -119,22 +120,26 @@ def test_it_is_a_configuration_transformers_and_ours_understand() -> None:
             "block_count: expected at most 20, the tensors there, got 2147483647",
         ),
         (
-            {"rope__scaling__type": "yarn"},
-            "rope.scaling.type: expected 'none', got 'yarn'",
+            {"rope__scaling__type": "dynamic"},
+            "rope.scaling.type: expected 'none', 'linear' or 'yarn', got 'dynamic'",
         ),
         ({"expert_count": 8}, "expert_count: expected 0, got 8"),
+        (
+            {"rope__scaling__type": "linear"},
+            "rope.scaling.factor: expected a positive number, got nothing",
+        ),
         ({"novelty": 1}, "novelty: expected no such setting, got 1"),
     ],
 )
 def test_a_faulty_setting_is_named(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(CheckpointError) as caught:
-        llama_config(header(**changed))
+        LLAMA.read(header(**changed))
     assert str(caught.value) == f"x.gguf cannot be read: llama.{said}"
 
 
 def test_all_faults_are_told_at_once() -> None:
     with pytest.raises(CheckpointError) as caught:
-        llama_config(header(context_length=None, expert_count=8))
+        LLAMA.read(header(context_length=None, expert_count=8))
     assert str(caught.value) == (
         "x.gguf cannot be read, 2 faults:\n"
         "  - llama.context_length: expected a positive whole number, got nothing\n"
@@ -144,11 +149,26 @@ def test_all_faults_are_told_at_once() -> None:
 
 def test_every_tensor_has_its_place() -> None:
     head = header(attention__head_count_kv=2)
-    places = llama_places(llama_config(head))
+    places = LLAMA.places(LLAMA.read(head), head)
     assert {name: tensor.shape for name, tensor in head.tensors.items()} == {
-        name: place.shape for name, place in places.items()
+        name: place.in_file for name, place in places.items()
     }
-    assert places["blk.1.attn_q.weight"].heads == 4
-    assert places["blk.1.attn_k.weight"].heads == 2
-    assert sum(place.heads > 0 for place in places.values()) == 4
+    dealt = {name for name, place in places.items() if isinstance(place.stored, Dealt)}
+    assert dealt == {f"blk.{layer}.attn_{part}.weight" for layer in (0, 1) for part in "qk"}
     assert places["blk.1.ffn_norm.weight"].name == "model.layers.1.post_attention_layernorm.weight"
+
+
+def test_scalings_are_read() -> None:
+    stretched = {"rope__scaling__factor": 4.0, "rope__scaling__original_context_length": 16}
+    base = {"rope_theta": 10_000.0, "factor": 4.0}
+    linear = LLAMA.read(header(**stretched))  # what a factor means where nothing else is said
+    assert linear["rope_parameters"] == {"rope_type": "linear", **base}
+    assert linear == LLAMA.read(header(**stretched, rope__scaling__type="linear"))
+    yarn = LLAMA.read(
+        header(**stretched, rope__scaling__type="yarn", rope__scaling__finetuned=True)
+    )
+    assert yarn["rope_parameters"] == {
+        "rope_type": "yarn",
+        "original_max_position_embeddings": 16,
+        **base,
+    }

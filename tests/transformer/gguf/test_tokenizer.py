@@ -21,6 +21,10 @@ SETTINGS: dict[str, Any] = {
     "bos_token_id": 0,
     "eos_token_id": 1,
 }
+READABLE = (
+    "readable is 'gpt2' with 'smollm', 'gpt-2', 'llama-bpe', 'llama3', 'llama-v3', 'qwen2', "
+    "and 'llama' in the architectures llama, phi3, gemma2, gemma3"
+)
 
 
 def header(**changed: Any) -> GgufHeader:
@@ -93,24 +97,15 @@ def test_names_and_template_are_written_down() -> None:
     [
         (
             {"model": "llama", "pre": None},
-            (
-                "its tokenizer is of the kind 'llama' with the pre-tokenizer None; "
-                "readable is 'gpt2' with 'smollm', 'gpt-2'"
-            ),
+            ("its tokenizer is of the kind 'llama' with the pre-tokenizer None; " + READABLE),
         ),
         (
-            {"pre": "qwen2"},
-            (
-                "its tokenizer is of the kind 'gpt2' with the pre-tokenizer 'qwen2'; "
-                "readable is 'gpt2' with 'smollm', 'gpt-2'"
-            ),
+            {"pre": "tekken"},
+            "its tokenizer is of the kind 'gpt2' with the pre-tokenizer 'tekken'; " + READABLE,
         ),
         (
             {"pre": ["smollm"]},
-            (
-                "its tokenizer is of the kind 'gpt2' with the pre-tokenizer ['smollm']; "
-                "readable is 'gpt2' with 'smollm', 'gpt-2'"
-            ),
+            ("its tokenizer is of the kind 'gpt2' with the pre-tokenizer ['smollm']; " + READABLE),
         ),
         ({"tokens": None}, "expected a list of texts in tokenizer.ggml.tokens"),
         ({"tokens": [1, 2]}, "expected a list of texts in tokenizer.ggml.tokens"),

@@ -98,14 +98,20 @@ def write_gguf(
     *,
     kind: GGMLQuantizationType = F32,
     architecture: str = "llama",
+    stored_as: dict[str, GGMLQuantizationType] | None = None,
     **changed: Any,
 ) -> Path:
-    """Write a whole file; `changed` settings replace the usual ones, and None leaves one out."""
+    """Write a whole file; `changed` settings replace the usual ones, and None leaves one out.
+
+    Tensors in `stored_as` are bytes already.
+    """
     writer = GGUFWriter(file, architecture)
     for name, value in (_settings() | changed).items():
         _add(writer, name.replace("__", "."), value)
     for name, weights in tensors.items():
-        if weights.ndim == 2 and kind != F32:
+        if name in (stored_as or {}):
+            writer.add_tensor(name, weights, raw_dtype=stored_as[name])
+        elif weights.ndim == 2 and kind != F32:
             writer.add_tensor(name, quantize(weights, kind), raw_dtype=kind)
         else:
             writer.add_tensor(name, weights)

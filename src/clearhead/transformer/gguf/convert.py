@@ -5,9 +5,10 @@ numbers the file stands for, so that every later start maps them straight into m
 """
 
 import json
+import math
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,10 +18,13 @@ from numpy.typing import NDArray
 
 from clearhead.errors import CheckpointError, gathered
 from clearhead.transformer.cache_folder import seal
+from clearhead.transformer.families.spelling import described
+from clearhead.transformer.gguf.architecture import Place
 from clearhead.transformer.gguf.header import GgufHeader, GgufTensor, read_header
-from clearhead.transformer.gguf.llama import ARCHITECTURE, Place, llama_config, llama_places
+from clearhead.transformer.gguf.known import architecture_of
 from clearhead.transformer.gguf.tokenizer import read_tokenizer
 from clearhead.transformer.progress import megabytes
+from clearhead.transformer.safetensors_file import write_file
 
 __all__ = ["write_folder"]
 
@@ -44,45 +48,44 @@ def write_folder(file: Path, folder: Path, *, sha256: str) -> int:
         Memory for the largest tensor in float32.
     """
     header = read_header(file)
-    architecture = header.settings.get("general.architecture")
-    if architecture != ARCHITECTURE:
-        raise CheckpointError(
-            f"{file} cannot be read: it holds a model of the architecture {architecture!r}; "
-            f"readable is {ARCHITECTURE!r}"
-        )
-    config = llama_config(header)
-    places = llama_places(config)
-    _check_tensors(header, places)
+    architecture = architecture_of(header)
+    config = architecture.read(header)
+    places = architecture.places(config, header)
+    _check_tensors(header, places, architecture.settings_as_tensors)
     tokenizer = read_tokenizer(header)
-    ids = {f"{name}_id": token_id for name, token_id in tokenizer.special_ids.items()}
+    ids = {} if tokenizer is None else {f"{n}_id": i for n, i in tokenizer.special_ids.items()}
     ids.pop("unk_token_id", None)  # a model's configuration does not name it
-    _check_vocabulary(header, config, tokenizer.tokenizer.get_vocab_size())
+    if tokenizer is not None:
+        _check_vocabulary(header, config, tokenizer.tokenizer.get_vocab_size())
     _write_weights(header, places, folder / "model.safetensors")
-    tokenizer.tokenizer.save(str(folder / "tokenizer.json"))
-    described = {"model_max_length": config["max_position_embeddings"], **tokenizer.config}
-    for name, content in (
-        ("config.json", config | ids),
-        ("generation_config.json", ids),
-        ("tokenizer_config.json", described),
-    ):
+    contents = {"config.json": config | ids, "generation_config.json": ids}
+    if tokenizer is not None:
+        tokenizer.tokenizer.save(str(folder / "tokenizer.json"))
+        longest = {"model_max_length": described(config).config.context_length}
+        contents["tokenizer_config.json"] = longest | tokenizer.config
+    for name, content in contents.items():
         (folder / name).write_text(
             json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8"
         )
     return seal(folder, {"origin": _origin(header), "sha256": sha256, "source": file.name})
 
 
-def _check_tensors(header: GgufHeader, places: Mapping[str, Place]) -> None:
+def _check_tensors(
+    header: GgufHeader, places: Mapping[str, Place], settings: Collection[str]
+) -> None:
     """Every tensor is used, none is missing, and each has the shape the settings give it."""
     faults = [
-        f"missing {name} {place.shape}"
+        f"missing {name} {place.in_file}"
         for name, place in places.items()
         if name not in header.tensors
     ]
     for name, tensor in header.tensors.items():
+        if name in settings:
+            continue
         if name not in places:
             faults.append(f"unexpected {name} {tensor.shape}")
-        elif tensor.shape != places[name].shape:
-            faults.append(f"{name} has the shape {tensor.shape}, expected {places[name].shape}")
+        elif tensor.shape != places[name].in_file:
+            faults.append(f"{name} has the shape {tensor.shape}, expected {places[name].in_file}")
     if faults:
         raise CheckpointError(gathered(f"{header.file} cannot be read", faults))
 
@@ -96,27 +99,17 @@ def _check_vocabulary(header: GgufHeader, config: Mapping[str, Any], tokens: int
 
 
 def _write_weights(header: GgufHeader, places: Mapping[str, Place], target: Path) -> None:
-    """Write the tensors one by one, so that no more than one is in memory.
-
-    A safetensors file is the length of a JSON header in 8 bytes, the header, and the tensors.
-    """
-    table: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    end = 0
-    for place in places.values():
-        start, end = end, end + 4 * int(np.prod(place.shape, dtype=object))
-        table[place.name] = {"dtype": "F32", "shape": place.shape, "data_offsets": [start, end]}
+    """Write the tensors one by one, so that no more than one is in memory."""
+    table = {place.name: ("F32", place.shape) for place in places.values()}
+    need = sum(4 * math.prod(place.shape) for place in places.values())
     room = shutil.disk_usage(target.parent).free
-    if end > room:
+    if need > room:
         raise CheckpointError(
-            f"{header.file} needs {megabytes(end)} in {target.parent.parent} as float32, "
+            f"{header.file} needs {megabytes(need)} in {target.parent.parent} as float32, "
             f"and only {megabytes(room)} are free there"
         )
-    head = json.dumps(table).encode()
-    head += b" " * (-len(head) % 8)  # the tensors begin at a multiple of 8
-    with target.open("wb") as written:
-        written.write(len(head).to_bytes(8, "little") + head)
-        for weights in _weights(header, places):
-            written.write(np.ascontiguousarray(weights, "<f4").data)
+    weights = _weights(header, places)
+    write_file(target, table, (np.ascontiguousarray(one, "<f4").data for one in weights))
 
 
 def _weights(header: GgufHeader, places: Mapping[str, Place]) -> Iterator[NDArray[np.float32]]:
@@ -124,10 +117,10 @@ def _weights(header: GgufHeader, places: Mapping[str, Place]) -> Iterator[NDArra
     # As a plain array: slices of a memmap carry its attributes along, which takes longer than they.
     data = np.memmap(header.file, mode="r", dtype=np.uint8).view(np.ndarray)
     for name, place in places.items():
-        weights = _widened(header, header.tensors[name], data).reshape(place.shape)
+        weights = _widened(header, header.tensors[name], data).reshape(place.in_file)
         if not np.isfinite(weights).all():
             raise CheckpointError(f"{header.file} cannot be read: {name} holds NaN or infinity")
-        yield _dealt_back(weights, place.heads) if place.heads else weights
+        yield place.restored(weights)
 
 
 def _widened(
@@ -145,21 +138,11 @@ def _widened(
         ) from fault
 
 
-def _dealt_back(weights: NDArray[np.float32], heads: int) -> NDArray[np.float32]:
-    """Rows of W_Q or W_K in the order of a rotation by halves; the file has them for one by pairs.
-
-    Row (head h, half a, frequency f) lies at (h, f, a) in the file.
-    """
-    rows, columns = weights.shape
-    pairs = weights.reshape(heads, rows // heads // 2, 2, columns)
-    return pairs.swapaxes(1, 2).reshape(rows, columns)
-
-
 def _origin(header: GgufHeader) -> str:
     """In words, what the weights are: the file's name, its commonest kind, and what was done."""
     numbers: Counter[str] = Counter()
     for tensor in header.tensors.values():
-        numbers[tensor.kind.name] += int(np.prod(tensor.shape, dtype=object))
+        numbers[tensor.kind.name] += math.prod(tensor.shape)
     kind = numbers.most_common(1)[0][0]
     name = header.file.stem.removesuffix(f".{kind}").removesuffix(f"-{kind}")
     if set(numbers) == {"F32"}:
