@@ -8,7 +8,6 @@ import pytest
 
 from clearhead.transformer.generation.settings import Sampling, length_faults, stop_faults
 
-
 _COLD = "temperature must be 0 (the most probable token) or a positive number, got "
 
 

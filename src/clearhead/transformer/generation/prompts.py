@@ -132,7 +132,7 @@ def _tensor(given: object) -> Tensor:
         raise InputError(_told(given)) from error
     if ids.numel() and (ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool):
         raise InputError(f"prompt: token ids must be whole numbers, got {ids.dtype}")
-    return ids
+    return ids.long()
 
 
 def _told(given: object) -> str:
@@ -156,7 +156,7 @@ def _real(rows: list[list[int]], attention_mask: Tensor) -> list[list[int]]:
         raise InputError(
             f"attention_mask must be bool or integers, 1 where a token is real, got {mask.dtype}"
         )
-    kept = [numbers(row) for row in (mask[None] if mask.dim() == 1 else mask)]
+    kept = [numbers(row.long()) for row in (mask[None] if mask.dim() == 1 else mask)]
     if list(map(len, kept)) != list(map(len, rows)):
         raise InputError(
             f"attention_mask must have the shape of the ids, got {tuple(mask.shape)} "
