@@ -8,6 +8,7 @@ from clearhead.errors import InputError
 from clearhead.masks import sliding_window_mask
 from clearhead.positions.bias import AlibiBias, T5RelativeBias
 from clearhead.positions.position_bias import ChosenPositions, PositionBias, RelativeBias
+from tests.tracing.largest import Largest
 
 
 def _t5(generator: torch.Generator) -> T5RelativeBias:
@@ -57,6 +58,14 @@ def test_a_tile_is_that_part_of_the_whole(
     back = torch.arange(r).flip(0)
     assert torch.equal(chosen.tile(back, range(c)), expected.flip(2))
     assert torch.equal(chosen.tile(range(r), torch.arange(c).flip(0)), expected.flip(3))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1500), (1500, 1), (600, 5)])
+def test_a_tile_costs_what_it_holds(bias: PositionBias, rows: int, columns: int) -> None:
+    with Largest() as largest:
+        tile = bias.tile(range(rows), range(columns))
+    # int64 distances on the way, one for each distance
+    assert largest.nbytes <= max(4 * tile.numel(), 3 * 8 * (rows + columns))
 
 
 def test_batch_rows_may_stand_at_different_positions(bias: PositionBias) -> None:

@@ -94,7 +94,7 @@ class RelativeBias(PositionBias):
         if _is_run(rows) and _is_run(columns):
             distances = torch.arange(columns[0] - rows[-1], columns[-1] - rows[0] + 1)
             along = self.at(distances.to(device), heads=heads, dtype=dtype)
-            return _skewed(along, len(rows), len(columns)).unsqueeze(0)
+            return _skewed(along, len(columns)).unsqueeze(0)
         for positions in (columns, rows):
             if device is None and isinstance(positions, Tensor):
                 device = positions.device
@@ -153,17 +153,14 @@ def _is_run(positions: range | Tensor) -> TypeGuard[range]:
     return isinstance(positions, range) and positions.step == 1 and len(positions) > 0
 
 
-def _skewed(along: Tensor, rows: int, columns: int) -> Tensor:
+def _skewed(along: Tensor, columns: int) -> Tensor:
     """Lay out what stands along distances so that each row begins one distance before the last.
 
-    The run, written R times one after the other and cut into pieces one shorter than itself, slides
-    by one from piece to piece: a view of one copy.
+    The run seen through a window that slides by one a row; the last row has its beginning.
     """
-    if rows == 1:
-        return along.unsqueeze(1)
-    piece = along.shape[1] - 1
-    cut = along.repeat(1, rows)[:, rows - 1 : rows - 1 + rows * piece]
-    return cut.view(len(along), rows, piece)[..., :columns]
+    seen = along.unfold(1, columns, 1)
+    # a row's numbers must lie side by side, which flip does not promise
+    return seen.index_select(1, torch.arange(seen.shape[1] - 1, -1, -1, device=along.device))
 
 
 def _index(name: str, positions: range | Tensor, *, axes: tuple[int, ...]) -> Tensor:
