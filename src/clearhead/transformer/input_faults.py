@@ -1,6 +1,7 @@
 """What can be wrong with the tokens a model is given, said all at once."""
 
 from collections.abc import Iterator
+from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -46,6 +47,8 @@ def check_inputs(
     for name, tensor in beside.items():
         faults += _beside(name, tensor, ids)
     faults += _kinds(config, documents=documents, token_types=token_types, source=source)
+    if documents is not None and documents.shape == ids.shape:
+        faults += _scattered(documents)
     if documents is not None and (cached is not None or attention_mask is not None):
         faults.append("documents: packed texts are read whole: without cache or attention_mask")
     if cached is not None and config.kind != "decoder":
@@ -96,6 +99,18 @@ def _kinds(
         yield "source: this model looks at an encoded text; give model.encode(ids)"
     if source is not None and config.encoder is None:
         yield "source: this model has no encoder, and looks at no other text"
+
+
+def _scattered(documents: Tensor) -> Iterator[str]:
+    """Say so if a text's tokens are not side by side: where one stands in it is then unclear."""
+    # Looking at values would split a compiled graph.
+    if torch.compiler.is_compiling() or documents.dim() != 2:
+        return
+    for row, numbers in enumerate(documents.numpy(force=True).tolist()):
+        runs = [number for number, _ in groupby(numbers)]
+        if len(runs) > len(set(runs)):
+            yield f"documents must have each text's tokens side by side, and row {row} has not"
+            return
 
 
 def _keep(keep: int | Tensor, ids: Tensor) -> Iterator[str]:

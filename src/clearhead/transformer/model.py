@@ -43,7 +43,7 @@ class TransformerOutput:
         logits: a score for every token of the vocabulary; softmax makes them probabilities, of the
             next token for a decoder, of this one for an encoder. None where the model has none.
         hidden: the residual stream after the last layer.
-        pooled: the first token's vector through the pooler, or None where the model has none.
+        pooled: the first real token's vector through the pooler, or None where the model has none.
     """
 
     logits: Float[Tensor, "batch kept vocabulary"] | None
@@ -117,7 +117,7 @@ class Transformer(Stack):
             )
         else:
             x = self._after_cache(ids, real=real, cache=cache, source=source)
-        pooled = None if self.pooler is None else self.pooler(x[:, 0]).tanh()
+        pooled = None if self.pooler is None else self.pooler(_first(x, real)).tanh()
         x = _kept(x, logits_to_keep)
         logits = None if self.to_logits is None else self.to_logits(x)
         return TransformerOutput(logits=logits, hidden=x, pooled=pooled)
@@ -233,6 +233,15 @@ def real_tokens(attention_mask: Tensor | None) -> Bool[Tensor, "batch n"] | None
     """
     real = None if attention_mask is None else attention_mask.bool()
     return None if real is None or bool(real.all()) else real
+
+
+def _first(
+    x: Float[Tensor, "batch n d_model"], real: Bool[Tensor, "batch n"] | None
+) -> Float[Tensor, "batch d_model"]:
+    """The vector of each row's first real token."""
+    if real is None:
+        return x[:, 0]
+    return x[torch.arange(len(x), device=x.device), real.int().argmax(-1)]
 
 
 def _kept(
