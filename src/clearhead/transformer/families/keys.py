@@ -19,8 +19,8 @@ HARMLESS = frozenset(
     bos_token_id eos_token_id pad_token_id sep_token_id decoder_start_token_id
     initializer_range attention_dropout pretraining_tp chunk_size_feed_forward
     output_attentions output_hidden_states return_dict return_dict_in_generate output_scores
-    id2label label2id num_labels _num_labels problem_type finetuning_task task_specific_params prefix
-    output_past
+    id2label label2id num_labels _num_labels problem_type finetuning_task task_specific_params
+    prefix output_past
     attn_implementation _attn_implementation _attn_implementation_autoset
     max_length min_length do_sample early_stopping num_beams num_beam_groups diversity_penalty
     temperature top_k top_p typical_p repetition_penalty length_penalty no_repeat_ngram_size
@@ -183,8 +183,9 @@ class ConfigKeys:
 
 
 def _is_positive(value: object) -> bool:
-    whole_or_not = isinstance(value, int | float) and not isinstance(value, bool)
-    return whole_or_not and 0 < value <= sys.float_info.max
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 < value <= sys.float_info.max
 
 
 def _listed(value: object) -> list[object]:

@@ -30,6 +30,8 @@ def llama_fields(
     keys: ConfigKeys,
     *,
     context: int,
+    kv_heads: int | None = None,
+    d_head: int | None = None,
     epsilon: float = 1e-6,
     theta: float = 10_000.0,
     interleaved: bool = False,
@@ -39,6 +41,8 @@ def llama_fields(
     Args:
         keys: the config.
         context: positions of a model that does not name them.
+        kv_heads: key heads of such a model; None is as many as query heads, as null in a file is.
+        d_head: width of a head, likewise; None is d_model / heads.
         epsilon: of the norms, likewise.
         theta: base of the rotary frequencies, likewise.
         interleaved: whether neighbours are a pair that turns.
@@ -48,7 +52,7 @@ def llama_fields(
     """
     d_model, heads = keys.size("hidden_size"), keys.size("num_attention_heads")
     context = keys.size("max_position_embeddings", default=context)
-    d_head = keys.size("head_dim", default=max(d_model // heads, 1))
+    d_head = keys.size("head_dim", default=d_head or max(d_model // heads, 1))
     rotary = read_rotary(keys, d_k=d_head, context=context, theta=theta, interleaved=interleaved)
     return {
         "vocabulary_size": keys.size("vocab_size"),
@@ -57,7 +61,7 @@ def llama_fields(
         "d_ff": keys.size("intermediate_size"),
         "layers": keys.size("num_hidden_layers"),
         "heads": heads,
-        "kv_heads": keys.size("num_key_value_heads", default=heads),
+        "kv_heads": keys.maybe_size("num_key_value_heads", default=kv_heads) or heads,
         "d_k": d_head,
         "d_v": d_head,
         "positions": rotary,
@@ -79,7 +83,7 @@ def _llama(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _mistral(keys: ConfigKeys) -> dict[str, Any]:
-    fields = llama_fields(keys, context=131_072)
+    fields = llama_fields(keys, context=131_072, kv_heads=8)
     kinds = ["sliding_attention"]
     return {
         **fields,
@@ -88,21 +92,21 @@ def _mistral(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _qwen2(keys: ConfigKeys) -> dict[str, Any]:
-    return {**_qwen(keys), "input_bias": True}
+    return {**_qwen(keys, d_head=None), "input_bias": True}
 
 
 def _qwen3(keys: ConfigKeys) -> dict[str, Any]:
     biases = keys.flag("attention_bias", default=False)
     return {
-        **_qwen(keys),
+        **_qwen(keys, d_head=128),
         "query_key_norm": "head",
         "input_bias": biases,
         "output_bias": biases,
     }
 
 
-def _qwen(keys: ConfigKeys) -> dict[str, Any]:
-    fields = llama_fields(keys, context=32_768)
+def _qwen(keys: ConfigKeys, *, d_head: int | None) -> dict[str, Any]:
+    fields = llama_fields(keys, context=32_768, kv_heads=32, d_head=d_head)
     layers = fields["layers"]
     first = keys.value("max_window_layers")
     keys.only("use_mrope", known=False)
@@ -112,6 +116,8 @@ def _qwen(keys: ConfigKeys) -> dict[str, Any]:
         "sliding_attention" if slides and n >= begin else "full_attention" for n in range(layers)
     ]
     window = 4096 if slides else None
+    if not slides:
+        keys.value("sliding_window")  # written all the same
     return {
         **fields,
         "pattern": layer_windows(keys, layers=layers, kinds=kinds, window=window),

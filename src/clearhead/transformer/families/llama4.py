@@ -29,7 +29,15 @@ _EXPERTS: dict[str, str | Layout] = {
 
 
 def _llama4(keys: ConfigKeys) -> dict[str, Any]:
-    fields = llama_fields(keys, context=131_072, epsilon=1e-5, theta=500_000.0, interleaved=True)
+    fields = llama_fields(
+        keys,
+        context=131_072,
+        kv_heads=8,
+        d_head=128,
+        epsilon=1e-5,
+        theta=500_000.0,
+        interleaved=True,
+    )
     layers = fields["layers"]
     biases = keys.flag("attention_bias", default=False)
     experts = Experts(
