@@ -5,7 +5,7 @@ Layers of one kind are told the same, so each mask, angle and bias is made once 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -110,7 +110,7 @@ class Call:
     def _once(self, name: object, make: Callable[[], _Made]) -> _Made:
         if name not in self._made:
             self._made[name] = make()
-        return self._made[name]  # pyright: ignore[reportReturnType]
+        return cast("_Made", self._made[name])
 
     def _positions(self) -> Int[Tensor, "#batch n"]:
         device = self.ids.device

@@ -73,7 +73,7 @@ class Family:
         """
         places = {
             module: (theirs, place, layout)
-            for theirs, layout in self._layouts(gated)
+            for theirs, layout in self._layouts(gated=gated)
             for place, module in enumerate(layout.ours)
         }
         found: dict[str, tuple[Layout, dict[int, str]]] = {}
@@ -91,7 +91,7 @@ class Family:
             for theirs, (layout, names) in found.items()
         ]
 
-    def _layouts(self, gated: bool) -> Iterable[tuple[str, Layout]]:  # noqa: FBT001
+    def _layouts(self, *, gated: bool) -> Iterable[tuple[str, Layout]]:
         plain = self.plain_modules
         modules = self.modules if gated or plain is None else plain
         for theirs, ours in modules.items():
