@@ -7,9 +7,11 @@ import torch
 
 import clearhead
 from clearhead.errors import InputError, NotKeptError, TokenError, TraceError
+from clearhead.report.asked import TWO_TEXTS
 from clearhead.report.build import build_report, level_of
 from clearhead.tokens.pieces import Piece
 from tests.report.fakes import FakeTrace
+from tests.tracing.shapes import ACROSS, drawn
 
 
 def test_every_number_is_the_trace_s(animal):
@@ -104,6 +106,13 @@ def test_shares_that_are_no_numbers_are_refused():
     trace = FakeTrace.of("a", " b", contribution=(float("nan"),))
     with pytest.raises(TraceError, match="by contribution of token 1 are not finite"):
         build_report(trace)
+
+
+def test_a_trace_of_an_encoder_decoder_is_refused(seeded_weights):
+    found = clearhead.trace(drawn(ACROSS["T5"]), [5, 6], target=[7])
+    with pytest.raises(InputError) as raised:
+        build_report(found)
+    assert str(raised.value) == TWO_TEXTS
 
 
 @pytest.mark.parametrize(

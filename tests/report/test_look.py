@@ -7,6 +7,7 @@ import pytest
 import clearhead
 from clearhead.errors import InputError
 from clearhead.report.look import Look, look
+from tests.tracing.shapes import ACROSS, drawn
 
 
 @pytest.fixture
@@ -65,5 +66,15 @@ def test_what_no_model_could_answer_is_refused_before_one_is_loaded(calls):
         "cannot look, 2 faults:\n"
         "  - by: expected contribution or attention; got 'size'\n"
         "  - top: expected at least 1; got 0"
+    )
+    assert calls == []
+
+
+def test_an_encoder_decoder_is_refused_before_it_runs(calls, seeded_weights):
+    with pytest.raises(InputError) as raised:
+        look(drawn(ACROSS["T5"]), "text")
+    assert str(raised.value) == (
+        "an encoder-decoder cannot be looked at yet: ask clearhead.trace(model, source, target=…) "
+        "for its .cross.sources(token), the source tokens that a token of the target drew from"
     )
     assert calls == []

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import transformers
 from transformers import PretrainedConfig, PreTrainedModel
 
-__all__ = ["DECODERS", "ENCODERS", "TRACED", "made", "with_attention"]
+__all__ = ["DECODERS", "ENCODERS", "OURS", "TRACED", "made", "with_attention"]
 
 _COMMON = {
     "vocab_size": 99,
@@ -90,6 +90,58 @@ TRACED: dict[str, tuple[str, dict[str, object]]] = {
             **_EXPERTS,
             "attention_chunk_size": 4,
             "layer_types": ["chunked_attention", "full_attention"],
+        },
+    ),
+}
+_OTHERS = {"gpt_oss", "deepseek_v3"}
+#: Every family that our own Transformer reads.
+OURS: dict[str, tuple[str, dict[str, object]]] = {
+    **{name: family for name, family in TRACED.items() if name not in _OTHERS},
+    "neox": (
+        "GPTNeoXForCausalLM",
+        {**_COMMON, "rotary_pct": 0.5, "bos_token_id": 1, "eos_token_id": 2},
+    ),
+    "distilbert": (
+        "DistilBertForMaskedLM",
+        {
+            "vocab_size": 99,
+            "dim": 32,
+            "hidden_dim": 48,
+            "n_layers": 2,
+            "n_heads": 4,
+            "max_position_embeddings": 64,
+            "initializer_range": 0.2,
+        },
+    ),
+    "t5": (
+        "T5ForConditionalGeneration",
+        {
+            "vocab_size": 99,
+            "d_model": 32,
+            "d_kv": 8,
+            "d_ff": 48,
+            "num_layers": 3,
+            "num_decoder_layers": 2,
+            "num_heads": 4,
+            "relative_attention_num_buckets": 8,
+            "relative_attention_max_distance": 10,
+            "decoder_start_token_id": 0,
+        },
+    ),
+    "bart": (
+        "BartForConditionalGeneration",
+        {
+            "vocab_size": 99,
+            "d_model": 32,
+            "encoder_layers": 3,
+            "decoder_layers": 2,
+            "encoder_attention_heads": 4,
+            "decoder_attention_heads": 2,
+            "encoder_ffn_dim": 48,
+            "decoder_ffn_dim": 40,
+            "max_position_embeddings": 64,
+            "init_std": 0.2,
+            "decoder_start_token_id": 2,
         },
     ),
 }

@@ -7,6 +7,7 @@ from clearhead.errors import TraceError
 from clearhead.masks import Mask
 from clearhead.pipeline.rule import ScoreRule
 from clearhead.pipeline.tap import Site, attend, tapping, visit
+from clearhead.positions.bias import AlibiBias, T5RelativeBias
 from clearhead.tracing.recorder import KEEPABLE, Recorder, SequencePart
 from clearhead.tracing.trace import trace
 
@@ -14,9 +15,11 @@ SITES = [Site(layer, "self", f"layer {layer}") for layer in range(3)]
 CPU = torch.device("cpu")
 
 
-def recorded(parts, generator, *, layers=None, keep=(), sites=SITES, rule=None, device=CPU):
+def recorded(
+    parts, generator, *, layers=None, keep=(), sites=SITES, rule=None, device=CPU, kind=None
+):
     """Three small layers seen by a recorder, and what passed."""
-    recorder = Recorder(parts, layers=layers, keep=keep, layer_count=3, device=device)
+    recorder = Recorder(parts, layers=layers, keep=keep, layer_count=3, device=device, kind=kind)
     rule = ScoreRule() if rule is None else rule
     passed = {}
     for site in sites:
@@ -106,3 +109,67 @@ def test_a_trace_is_one_allocation(keep, queries, tiny_llama, tiny_gpt2, tiny_be
             if name != "value_norms"
         }
         assert len(kept) == 1
+
+
+# --------------------------------------------------------------------- two sequences, other kinds
+
+
+def test_the_keys_of_a_source_are_its_own():
+    own, source = SequencePart(0, None, None), SequencePart(0, torch.tensor([1, 2]), None)
+    assert own.key_places() is None
+    assert source.key_places() is source.tokens
+    across = SequencePart(0, None, torch.tensor([3]), source)
+    assert across.key_places() is source.tokens
+    assert across.query_places().tolist() == [3]
+    assert [part.whole for part in (own, source, across)] == [True, False, False]
+    assert SequencePart(0, None, None, own).whole
+    assert not SequencePart(0, None, None, source).whole
+
+
+def test_keys_and_values_are_those_of_the_source(generator):
+    source = SequencePart(1, torch.tensor([0, 3]), None)
+    recorder, passed = recorded([SequencePart(1, None, torch.tensor([4]), source)], generator)
+    for site, values in passed.items():
+        kept = recorder.recorded[0][site]
+        assert torch.equal(kept.tensors["query"], values["query"][1][:, [4]])
+        assert torch.equal(kept.tensors["key"], values["key"][1][:, [0, 3]])
+        assert torch.equal(kept.tensors["value"], values["value"][1][:, [0, 3]])
+        assert (kept.bound.queries, kept.bound.keys) == (1, 2)
+        assert (kept.of_all.queries, kept.of_all.keys) == (5, 2)
+
+
+def test_sites_of_another_kind_pass(generator):
+    sites = [Site(0, kind, kind) for kind in ("encoder", "self", "cross")]
+    part = SequencePart(0, None, None)
+    recorder, _ = recorded([part], generator, sites=sites, kind="cross", keep=KEEPABLE)
+    assert recorder.seen == set(recorder.recorded[0]) == {sites[2]}
+
+
+@pytest.mark.parametrize("tokens", [None, torch.tensor([1, 2])])
+def test_a_learned_bias_and_sinks_are_the_traces_own(tokens, generator):
+    bias, sinks = T5RelativeBias(4, buckets=8, max_distance=20), torch.zeros(4, requires_grad=True)
+    rule = ScoreRule(bias=bias, sinks=sinks)
+    recorder, _ = recorded([SequencePart(0, tokens, None)], generator, rule=rule)
+    with torch.no_grad():
+        bias.weight.add_(1.0)
+        sinks.add_(1.0)
+    for kept in recorder.recorded[0].values():
+        for bound in (kept.bound, kept.of_all):
+            tile = bound.bias_tile(range(bound.queries), range(bound.keys))
+            assert tile.shape == (1, 4, bound.queries, bound.keys)
+            assert not tile.any()
+            assert not bound.sinks.any()
+            assert not tile.requires_grad
+            assert not bound.sinks.requires_grad
+    assert bias.weight.requires_grad
+
+
+@pytest.mark.parametrize("tokens", [None, torch.tensor([1, 2])])
+@pytest.mark.parametrize("made", [AlibiBias, T5RelativeBias])
+def test_a_bias_by_position_lies_where_the_trace_does(made, tokens, generator):
+    meta, part = torch.device("meta"), SequencePart(0, tokens, None)
+    recorder, _ = recorded([part], generator, rule=ScoreRule(bias=made(4)), device=meta)
+    for kept in recorder.recorded[0].values():
+        bound = kept.bound
+        tile = bound.bias_tile(range(bound.queries), range(bound.keys), device=meta)
+        assert tile.device.type == "meta"

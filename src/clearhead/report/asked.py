@@ -3,7 +3,13 @@
 from clearhead.errors import InputError, gathered
 from clearhead.report.parts import MEASURES
 
-__all__ = ["asked_faults", "check_asked"]
+__all__ = ["TWO_TEXTS", "asked_faults", "check_asked"]
+
+#: What is said of an encoder-decoder, whose source and target no report shows yet.
+TWO_TEXTS = (
+    "an encoder-decoder cannot be looked at yet: ask clearhead.trace(model, source, target=…) for "
+    "its .cross.sources(token), the source tokens that a token of the target drew from"
+)
 
 
 def asked_faults(by: str, top: int) -> list[str]:

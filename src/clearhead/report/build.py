@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from clearhead.errors import InputError, NotKeptError, TraceError, gathered
-from clearhead.report.asked import asked_faults
+from clearhead.report.asked import TWO_TEXTS, asked_faults
 from clearhead.report.folding import stretches
 from clearhead.report.notes import notes_for
 from clearhead.report.parts import (
@@ -25,6 +25,7 @@ from clearhead.tokens.pieces import Piece
 from clearhead.tracing.finding import occurrences
 
 if TYPE_CHECKING:  # these bring torch, which the command line imports only when it has to
+    from clearhead.tracing.encoder_decoder import EncoderDecoderTrace
     from clearhead.tracing.sources import Sources
     from clearhead.tracing.traced import Trace
 
@@ -38,7 +39,7 @@ _Shares = dict[Measure, list[float] | None]
 
 
 def build_report(
-    trace: "Trace",
+    trace: "Trace | EncoderDecoderTrace",
     *,
     token: int | str = -1,
     by: Measure = "contribution",
@@ -58,7 +59,8 @@ def build_report(
         The tree of parts.
 
     Raises:
-        InputError: ``by``, ``layers`` or ``top`` cannot be served; all faults in one message.
+        InputError: ``by``, ``layers`` or ``top`` cannot be served, all faults in one message; or it
+            is the trace of an encoder-decoder.
         TokenError: the token is not in the text.
         NotKeptError: the trace did not keep the token's row, or contributions are asked for and the
             model's W_O is not known.
@@ -66,6 +68,10 @@ def build_report(
 
     Cost: two passes of one row of A over the chosen layers and heads; nothing n×n.
     """
+    from clearhead.tracing.encoder_decoder import EncoderDecoderTrace  # who has a trace has torch
+
+    if isinstance(trace, EncoderDecoderTrace):
+        raise InputError(TWO_TEXTS)
     _check(trace, by, layers, top)
     chosen = trace.sources(token, by=by, layers=layers, top=top)
     shares = _shares(trace, chosen, by, layers)

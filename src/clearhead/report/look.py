@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clearhead.errors import InputError
-from clearhead.report.asked import check_asked
+from clearhead.report.asked import TWO_TEXTS, check_asked
 from clearhead.report.build import build_report
 from clearhead.report.fragment import render_fragment
 from clearhead.report.parts import LookReport, Measure
@@ -65,7 +65,8 @@ def look(
         A Look; print it, or let a notebook show it.
 
     Raises:
-        InputError: an argument cannot be served, or ``text`` is a batch.
+        InputError: an argument cannot be served, ``text`` is a batch, or the model an
+            encoder-decoder.
         TokenError: the text is empty or too long, or the token is not in it.
         CheckpointError: the model that was named cannot be loaded.
         TraceError: the model cannot be traced, or its shares are not finite.
@@ -76,8 +77,11 @@ def look(
     """
     check_asked(by, top)
     from clearhead import from_pretrained, trace
+    from clearhead.tracing.models import is_encoder_decoder
 
     loaded = from_pretrained(model) if isinstance(model, str) else model
+    if is_encoder_decoder(loaded):
+        raise InputError(TWO_TEXTS)
     traced = trace(loaded, text, layers=layers, tokenizer=tokenizer)
     if isinstance(traced, list):
         raise InputError(

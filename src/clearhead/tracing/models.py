@@ -24,6 +24,7 @@ __all__ = [
     "Source",
     "TraceableModel",
     "evaluating",
+    "is_encoder_decoder",
     "traceable",
 ]
 
@@ -153,7 +154,7 @@ class _Own:
         config = getattr(model, "config", None)
         self.context_length: int | None = getattr(config, "context_length", None)
         self.encoder_decoder: EncoderDecoder | None = None
-        if any(site.kind == "cross" for site in self.sites()):
+        if is_encoder_decoder(model):
             self.encoder_decoder = EncoderDecoder(
                 source_length=getattr(getattr(config, "encoder", None), "context_length", None),
                 start_tokens=tuple(getattr(model, "clearhead_start_tokens", ())),
@@ -209,6 +210,15 @@ def evaluating(model: nn.Module) -> Generator[None]:
     finally:
         for part in training:
             part.training = True
+
+
+def is_encoder_decoder(model: object) -> bool:
+    """Whether a model that sends its quantities through the tap has two texts to read.
+
+    Args:
+        model: any object.
+    """
+    return isinstance(model, SelfTapped) and any(site.kind == "cross" for site in model.sites())
 
 
 def traceable(model: object) -> TraceableModel:
