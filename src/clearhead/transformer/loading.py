@@ -7,6 +7,8 @@ from clearhead.errors import CheckpointError, InputError, UnsupportedError
 from clearhead.pipeline.devices import present_device
 from clearhead.tokens import TextTokenizer
 from clearhead.transformer.families.spelling import described
+from clearhead.transformer.generation.endings import endings_of
+from clearhead.transformer.model import Transformer
 from clearhead.transformer.model_folder import ModelFolder
 from clearhead.transformer.released import Released, load_released
 
@@ -30,7 +32,8 @@ def load(
     Returns:
         The model in eval mode. Its ``clearhead_name`` is ``name``; its
         ``clearhead_origin`` says in words what its weights are; its
-        ``clearhead_tokenizer`` is a `TextTokenizer`, or None where the folder has none.
+        ``clearhead_tokenizer`` is a `TextTokenizer`, or None where the folder has none; and an
+        encoder-decoder of ours has the ids its decoder begins with as ``clearhead_start_tokens``.
 
     Raises:
         InputError: no such dtype or device.
@@ -55,6 +58,8 @@ def load(
     # what a trace of the model tells and needs, and what saving it writes again
     vars(model).update(said, clearhead_tokenizer=tokenizer)
     vars(model).update(clearhead_released=Released(folder.config, folder.path, tokenizer))
+    if isinstance(model, Transformer) and model.encoder is not None:
+        vars(model).update(clearhead_start_tokens=endings_of(model, tokenizer).start)
     return model
 
 
