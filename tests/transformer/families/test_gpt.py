@@ -122,7 +122,7 @@ def test_what_pythia_may_be_without():
     config = from_hugging_face({**PYTHIA, "use_parallel_residual": False, "attention_bias": False})
     assert (config.parallel, config.input_bias, config.output_bias) == (False, False, False)
     assert from_hugging_face({**PYTHIA, "rotary_pct": 1.0}).positions == Rotary()
-    with pytest.raises(CheckpointError, match="partial_rotary_factor must be at most 1, got 1.5"):
+    with pytest.raises(CheckpointError, match=r"partial_rotary_factor must be at most 1, got 1\.5"):
         from_hugging_face({**PYTHIA, "rotary_pct": 1.5})
 
 

@@ -69,3 +69,43 @@ def test_gates_and_ups_of_all_experts_lie_side_by_side():
     (stored,) = LLAMA4.stored(names, gated=True)
     assert stored.theirs == "model.layers.1.feed_forward.experts.gate_up_proj"
     assert tuple(stored.layout.shape([(4, 16, 6), (4, 16, 6)])) == (4, 16, 12)
+
+
+@pytest.mark.parametrize("empty", [None, []])
+def test_without_a_list_every_so_manyth_layer_does_not_turn(empty):
+    config, _ = _kinds(no_rope_layers=empty, no_rope_layer_interval=2)
+    assert [config.rotary(n) is None for n in range(8)] == [False, True] * 4
+
+
+def test_kinds_of_attention_may_be_named_apart():
+    named = ["full_attention", "chunked_attention"] * 4
+    config, kinds = _kinds(layer_types=named)
+    assert [kind.chunk for kind in kinds] == [None, 5] * 4
+    assert [config.rotary(n) is None for n in (2, 3)] == [False, True]
+    assert [kind.chunk for kind in _kinds(attention_chunk_size=None)[1]] == [None] * 8
+
+
+def test_kinds_that_are_not_one_a_layer_are_refused():
+    with pytest.raises(CheckpointError) as caught:
+        _kinds(layer_types=["chunked_attention"])
+    assert str(caught.value) == (
+        "the config of this llama4_text model: layer_types must be a list of 8 words "
+        "'chunked_attention' or 'full_attention', got ['chunked_attention']"
+    )
+
+
+def test_more_experts_for_a_token_than_there_are_is_refused():
+    with pytest.raises(CheckpointError) as caught:
+        _kinds(num_experts_per_tok=17, interleave_moe_layer_step=8)
+    experts = Experts(count=16, chosen=17, d_ff=6)
+    assert str(caught.value) == (
+        "the config of this llama4_text model: these values make no Transformer: experts of "
+        "pattern[7] must be a positive count, at most as many chosen, and a positive d_ff, "
+        f"got {experts!r}"
+    )
+
+
+def test_a_temperature_may_be_off_or_another():
+    assert _kinds(attn_temperature_tuning=False)[1][3].temperature is None
+    heat = QueryTemperature(strength=0.2, floor=3.0)
+    assert _kinds(attn_scale=0.2, floor_scale=3)[1][3].temperature == heat
