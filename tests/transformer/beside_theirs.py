@@ -6,6 +6,7 @@ ours reads many rows at once, padded and piece by piece, and must say the same o
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import torch
@@ -15,6 +16,7 @@ from transformers import PreTrainedModel
 from clearhead.transformer.cache import KVCache
 from clearhead.transformer.calls import Encoded
 from clearhead.transformer.model import Transformer
+from tests.transformer.doubled import Doubled
 from tests.transformer.released_families import TEXT, VOCABULARY
 
 __all__ = ["MODES", "PADDINGS", "Alone", "Rows", "Said", "padded", "rows", "whole"]
@@ -58,7 +60,10 @@ def padded(texts: Sequence[Tensor], *, side: str) -> tuple[Tensor, Tensor]:
 
 @dataclass(eq=False)
 class Alone:
-    """What a transformers model says of one text at a time; each is run once."""
+    """What a transformers model says of one text at a time; each is run once.
+
+    One in float64 is run in float64 throughout.
+    """
 
     model: PreTrainedModel
     _known: dict[tuple[int, ...], Mapping[str, Tensor]] = field(default_factory=dict)
@@ -70,7 +75,8 @@ class Alone:
             given: dict[str, Tensor] = {"input_ids": text[None]}
             if self.model.config.is_encoder_decoder:
                 given = {"input_ids": source[None], "decoder_input_ids": text[None]}
-            self._known[key] = self.model(**given)
+            with Doubled() if self.model.dtype == torch.float64 else nullcontext():
+                self._known[key] = self.model(**given)
         return self._known[key]
 
     def vectors(self, said: "Said") -> Tensor:

@@ -124,9 +124,8 @@ class Yardstick:
 
     def faults(self, mode: str, said: Sequence[Said]) -> list[str]:
         """A line if what ours said is further from the truth than rounding explains."""
-        with Doubled():
-            top = max(float(self.truth.vectors(one).abs().max()) for one in said)
-            error = largest(self.truth, said, lambda one: one.vectors)
+        top = max(float(self.truth.vectors(one).abs().max()) for one in said)
+        error = largest(self.truth, said, lambda one: one.vectors)
         self._measure(said)
         for texts in (0, 8, 64):
             self._draw(texts)
@@ -136,10 +135,7 @@ class Yardstick:
         return [f"{mode}, float32: {error:.1e} > {bound:.1e}, and theirs is {self.usual:.1e}"]
 
     def _measure(self, said: Sequence[Said]) -> None:
-        for one in said:
-            self.theirs.vectors(one)  # in float32, before float64 begins
-        with Doubled():
-            self.usual = max(self.usual, largest(self.truth, said, self.theirs.vectors))
+        self.usual = max(self.usual, largest(self.truth, said, self.theirs.vectors))
 
     def _draw(self, texts: int) -> None:
         while self.drawn < texts:
