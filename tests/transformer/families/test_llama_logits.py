@@ -1,6 +1,6 @@
 """Our decoder gives the logits of transformers' Llama bit for bit, where the kernels are the same.
 
-That its numbers are right, for all families, is proved by tests/transformer/test_equal_to_transformers.py.
+That the numbers of all families are right is proved by test_equal_to_transformers.py.
 """
 
 import pytest
