@@ -9,7 +9,14 @@ import pytest
 from rich.text import Text
 
 from clearhead.report import terminal
-from clearhead.report.terminal import OutputError, Terminal, rendered, status, write_whole
+from clearhead.report.terminal import (
+    OutputError,
+    Terminal,
+    plain_for,
+    rendered,
+    status,
+    write_whole,
+)
 
 
 class Screen(io.StringIO):
@@ -68,6 +75,18 @@ def test_what_an_encoding_lacks_is_escaped():
     assert rendered(Text("▅ŵ 漢"), Terminal(40, None, "cp1252")) == "5\\u0175 \\u6f22\n"
     assert rendered(Text("été"), Terminal(40, None, "cp1252")) == "été\n"
     assert rendered(Text("été"), Terminal(40, None, "no such encoding")) == "\\xe9t\\xe9\n"
+
+
+def test_a_models_text_does_nothing_on_a_terminal_and_goes_unchanged_elsewhere():
+    text = "a\tb\n\x1b[2J\r\x9b é 👩‍👧"
+    assert plain_for(text, Screen()) == "a\tb\n␛[2J␍‹U+009B› é 👩‍👧"
+    assert plain_for(text, io.StringIO()) == text
+    assert plain_for("é", None) == "é"
+
+
+def test_a_models_text_fits_the_streams_encoding():
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    assert plain_for("é…", stream) == "\\xe9..."
 
 
 class Broken(io.StringIO):

@@ -166,3 +166,11 @@ def test_reading_a_folder_imports_neither_torch_nor_transformers(tmp_path: Path)
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n"
+
+
+def test_special_tokens_by_what_they_are_for() -> None:
+    backend = TextTokenizer.wrap(tiny.byte_level())._backend
+    words = TextTokenizer(backend, special_tokens={"eos_token": "</s>", "pad_token": "not there"})
+    assert words.special_id("eos_token") == 1
+    assert words.special_id("pad_token") is None
+    assert words.special_id("bos_token") is None

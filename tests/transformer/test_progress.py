@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from clearhead.transformer.progress import megabytes, said_progress, say
+from clearhead.transformer.progress import megabytes, said_progress, said_reading, say
 
 
 class Terminal(io.StringIO):
@@ -47,6 +47,26 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         advance(2_000_000, 2_000_000)
     assert "moving it" in terminal.getvalue()
     assert "2.0/2.0 MB" in terminal.getvalue()
+
+
+def test_reading_a_prompt_is_shown_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with said_reading(4096, least=512) as advance:
+        advance(256)
+    assert capsys.readouterr() == ("", "")
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    with said_reading(511, least=512) as advance:
+        advance(511)
+    assert terminal.getvalue() == ""
+    with said_reading(4096, least=512) as advance:
+        advance(1024)
+        advance(4096)
+    assert "reading the prompt" in terminal.getvalue()
+    assert "4,096 of 4,096 tokens" in terminal.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -110,10 +110,7 @@ def test_a_stop_string_that_names_a_control_token_is_one() -> None:
     writing, _ = prepare(
         model, [5], Asked(Sampling(), tokenizer=WORDS, stop=["<s>"], max_new_tokens=3)
     )
-    for _ in writing.steps():
-        pass
-    # all logits are equal, and 0 is the first
-    (found,) = writing.generated()
+    (found,) = writing.whole()  # all logits are equal, and 0 is the first
     assert (found.stopped_by, found.stopped_at, found.text) == ("end_token", 0, "")
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from clearhead.tokens.tokenizer import TextTokenizer
+from clearhead.transformer.generation.generated import Generated
 from clearhead.transformer.generation.limits import Limit
 from clearhead.transformer.generation.sampling import Sampler
 from clearhead.transformer.generation.settings import Sampling
@@ -45,18 +46,14 @@ def row(limit: int, *, stops: Sequence[str] = (), end: Sequence[int] = ()) -> Ro
     return Row([0], most, sampler=Sampler(Sampling()), wording=words, end=end)
 
 
-def written(script: Script, *rows: Row) -> Writing:
-    writing = Writing(script, rows)
-    for _ in writing.steps():
-        pass
-    return writing
+def written(script: Script, *rows: Row) -> list[Generated]:
+    return Writing(script, rows).whole()
 
 
 def test_rows_end_one_by_one() -> None:
     text = WORDS.encode("hello")
     script = Script(text, [*text[:2], 1], text)
-    writing = written(script, row(4), row(9, end=[1]), row(2))
-    first, second, third = writing.generated()
+    first, second, third = written(script, row(4), row(9, end=[1]), row(2))
     assert first.token_ids == tuple(text[:4])
     assert (first.stopped_by, first.stopped_at) == ("max_new_tokens", None)
     assert second.token_ids == (*text[:2], 1)
@@ -69,7 +66,7 @@ def test_rows_end_one_by_one() -> None:
 @pytest.mark.parametrize("stop", ["lo", "l"])
 def test_a_stop_string_ends_a_row(stop) -> None:
     text = WORDS.encode("hello")
-    (found,) = written(Script(text), row(99, stops=[stop])).generated()
+    (found,) = written(Script(text), row(99, stops=[stop]))
     assert (found.stopped_by, found.stopped_at) == ("stop_string", stop)
     assert found.text == "hello"[: "hello".index(stop)]
     assert found.token_ids == tuple(text[: len(found.token_ids)])
@@ -83,7 +80,7 @@ def test_what_was_held_back_is_shown_when_nothing_more_comes() -> None:
     (found,) = writing.generated()
     assert (found.text, found.stopped_by) == ("xa", "max_new_tokens")
     ended = row(9, stops=["ab"], end=[1])
-    (found,) = written(Script([*text, 1]), ended).generated()
+    (found,) = written(Script([*text, 1]), ended)
     assert (found.text, found.stopped_by) == ("xa", "end_token")
 
 
@@ -103,5 +100,5 @@ def test_what_was_written_is_there_at_any_time() -> None:
 
 def test_a_row_without_a_tokenizer_has_ids_alone() -> None:
     bare = Row([0], Limit(2, "context"), sampler=Sampler(Sampling()), wording=None, end=())
-    (found,) = written(Script([5, 6]), bare).generated()
+    (found,) = written(Script([5, 6]), bare)
     assert (found.text, found.token_ids, found.stopped_by) == (None, (5, 6), "context")

@@ -39,16 +39,13 @@ def generate(
         prompt: text; chat messages (mappings with role and content); ids, as a list, (n,) or
             (batch, n); or a list of texts, of chats or of ids, of any lengths.
         max_new_tokens: most new tokens. Left out, it is 256 or what the model still reads.
-        temperature: 0 takes the most probable token; above 0, one is drawn from
-            softmax(logits / temperature).
+        temperature: 0 takes the most probable token; T draws one from softmax(logits / T).
         top_k: draw from the k most probable tokens only.
         top_p: then draw from the fewest of them that together are this probable.
-        seed: gives the same text again. Row r of a batch draws as its prompt alone would with
-            seed + r, whatever stands beside it.
+        seed: gives the same text again; row r of a batch is drawn as it alone with seed + r.
         stop: strings before which a text ends.
         end_tokens: ids that end a text; None is what the model's files name, () is none.
-        start_tokens: ids that the decoder of a model with an encoder begins with; None is what the
-            model's files name.
+        start_tokens: ids that the decoder of a model with an encoder begins with; None likewise.
         attention_mask: 1 where one of a padded batch's ids is real.
         tokenizer: for a model that brings none.
 
@@ -58,15 +55,13 @@ def generate(
 
     Raises:
         TokenError: nothing to read, or more than the model's context holds.
-        InputError: an argument is wrong; or there is not enough memory.
+        InputError: an argument is wrong, or there is not enough memory.
         UnsupportedError: the model predicts no next token, or is not ours.
 
-    Cost: each token is read once, with a cache of the prompt and its new tokens; the prompt in
-    parts of 256. Where rotary positions are scaled by the length (``DynamicScaling``) and a text
-    outgrows them, everything is read again at every step.
+    Cost: each token is read once, with a cache of the whole text; the prompt in parts of 256. A
+    text that outgrows ``DynamicScaling`` is read again at every step.
 
-    Source: how a token is drawn, and from which papers, stands at
-    :func:`clearhead.transformer.generation.sampling.probabilities`.
+    Source: as for :func:`clearhead.transformer.generation.sampling.probabilities`.
     """
     asked = Asked(
         Sampling(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed),
@@ -78,9 +73,7 @@ def generate(
         tokenizer=tokenizer,
     )
     writing, several = prepare(model, prompt, asked)
-    for _ in writing.steps():
-        pass
-    made = writing.generated()
+    made = writing.whole()
     return made if several else made[0]
 
 

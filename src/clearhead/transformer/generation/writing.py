@@ -127,6 +127,12 @@ class Writing:
             logits = reader.step([row.tokens[-1] for row in live])
         self._reader = None  # its cache is no longer needed
 
+    def whole(self) -> list[Generated]:
+        """Write until every row has ended, and give what was written, a value a row."""
+        for _ in self.steps():
+            pass
+        return self.generated()
+
     def generated(self) -> list[Generated]:
         """What was written so far, a value a row."""
         return [row.generated(started=self._started, read=self._read) for row in self.rows]
