@@ -6,6 +6,7 @@ from torch import nn
 from clearhead.errors import CheckpointError, InputError, UnsupportedError
 from clearhead.pipeline.devices import present_device
 from clearhead.tokens import TextTokenizer
+from clearhead.transformer.families.own import OWN
 from clearhead.transformer.families.spelling import described
 from clearhead.transformer.generation.endings import endings_of
 from clearhead.transformer.model import Transformer
@@ -43,6 +44,8 @@ def load(
     number = _dtype(dtype)
     place = present_device("cpu" if device is None else device)
     refusal = _refusal(folder)
+    if refusal and folder.family == OWN.model_type and engine != "transformers":
+        raise CheckpointError(f"{folder.path / 'config.json'} cannot be read: {refusal}")
     if engine == "clearhead" and refusal:
         raise UnsupportedError(f'engine="clearhead" cannot load {name}: {refusal}')
     if engine == "transformers" or refusal:

@@ -114,8 +114,8 @@ def _weight_files(path: Path, form: Form) -> tuple[Path, ...]:
     if others and form == "safetensors":
         raise CheckpointError(
             f"{path} holds its weights only as {', '.join(others)}, which can run any program when "
-            f"it is read, and is refused; expected {whole}: where you trust it, load it in "
-            "transformers and save it with save_pretrained"
+            f"it is read, and is refused; expected {whole}: where you trust it, give "
+            'weights="pickle", which reads tensors alone'
         )
     raise CheckpointError(f"{path} holds no weights: expected {whole} or {index}")
 
@@ -137,8 +137,11 @@ def _indexed(path: Path, index: str) -> tuple[Path, ...]:
 def _unfollowed(path: Path, name: object) -> list[str]:
     """Why an entry of an index is not followed, or nothing."""
     if not isinstance(name, str) or not _is_inside(name):
-        return [f"{name!r} is no name of a file in the folder, and is not followed"]
-    return [] if (path / name).is_file() else [f"{name} is missing"]
+        return [f"{name!r:.200} is no name of a file in the folder, and is not followed"]
+    try:
+        return [] if (path / name).is_file() else [f"{name} is missing"]
+    except OSError as fault:  # a name that no system can hold
+        return [f"{name!r:.200} is no name of a file in the folder: {fault.strerror}"]
 
 
 def _is_inside(name: str) -> bool:

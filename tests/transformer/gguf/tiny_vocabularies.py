@@ -1,4 +1,4 @@
-"""Small vocabularies as GGUF files have them, and the tokenizers that ours and transformers make."""
+"""Small vocabularies as GGUF files have them, and tokenizers that ours and transformers make."""
 
 import random
 from pathlib import Path
