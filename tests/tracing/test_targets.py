@@ -88,7 +88,7 @@ def test_one_for_each_source(words):
             [[1], [2]],
             3,
             InputError,
-            "target must be one for each of the 3 sources, or one for all of them, got 2",
+            "target must be one sequence, or one for each source (3), got 2",
         ),
         (
             [{"role": "user", "content": "he"}],

@@ -74,13 +74,14 @@ class Sources:
     weight is not an explanation: what would change if the link were cut was not measured here.
 
     Attributes:
-        target: the token whose sources these are.
+        target: the token whose sources these are, by its place in its own sequence.
         target_occurrences: how many tokens the caller's word could have meant; the last was taken.
         by: ``"contribution"`` or ``"attention"``.
         share: each position's share; sums to 1.
         strongest: the strongest links, strongest first.
         first_token_attention: mean over layers and heads of the weight on the first token.
-        tokens: the tokens as shown.
+        tokens: the tokens that could be drawn from, as shown; in cross-attention those of the
+            source, else the sequence's own.
         layers: the layers that were summed.
         segments: share of each named segment and of what lies ``"elsewhere"``, or None.
         segment_of: each position's segment, or None; where segments overlap, their names joined.

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import chain
+from typing import cast
 
 import torch
 from jaxtyping import Int
@@ -49,12 +50,11 @@ def read_targets(
     if are_messages(target):
         raise InputError("target must be text or token ids, got chat messages")
     several = are_texts(target) or bool(row_lengths(target))
-    given: Sequence[Inputs] = target if several else [target]  # pyright: ignore[reportAssignmentType]
+    given = cast("Sequence[Inputs]", target) if several else [target]
     rows = list(chain.from_iterable(_read(one, words, start) for one in given))
     if len(rows) not in (1, count):
         raise InputError(
-            f"target must be one for each of the {count} sources, or one for all of them, "
-            f"got {len(rows)}"
+            f"target must be one sequence, or one for each source ({count}), got {len(rows)}"
         )
     return rows if len(rows) == count else rows * count
 

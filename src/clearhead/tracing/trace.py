@@ -42,9 +42,8 @@ def trace(
         inputs: text; ids, as a list, (n,) or (batch, n); chat messages (mappings with role and
             content, through the chat template, begun once); or a list of texts. An encoder-decoder
             reads it as its source.
-        target: what an encoder-decoder's decoder reads: a text, which stands after the tokens it
-            begins with; ids, those included; or a list with one for each source. None is what it
-            begins with alone.
+        target: what an encoder-decoder's decoder reads: a text, put after what it begins with; ids,
+            that included; or a list, one for each source. None is what it begins with alone.
         attention_mask: 1 where a token is real: the ids are then a padded batch.
         layers: layers to keep; None is all. Of an encoder-decoder, by their number in each stack.
         queries: tokens of each sequence whose Q and L are kept, as a slice or indices; None is all.
@@ -78,24 +77,28 @@ def trace(
         computes_on=computes_on,
         lies_on=computes_on if device is None else present_device(device),
     )
-    texts = are_texts(inputs)
-    if texts and attention_mask is not None:
+    found = _run(order, _batches(inputs, words, attention_mask), target)
+    several = are_texts(inputs) or attention_mask is not None or len(found) > 1
+    return found if several else found[0]
+
+
+_Batches = list[tuple[Int[Tensor, "batch n"], Bool[Tensor, "batch n"] | None]]
+
+
+def _batches(inputs: Inputs, words: TextTokenizer | None, mask: Tensor | None) -> _Batches:
+    """Ids, and which are real: each text alone, and rows of ids together."""
+    if not are_texts(inputs):
+        ids = read_ids(inputs, words)
+        return [(ids, real_tokens(ids, mask))]
+    if mask is not None:
         raise InputError("attention_mask belongs to token ids: texts are not padded here")
-    batches = [read_ids(text, words) for text in inputs] if texts else [read_ids(inputs, words)]
-    found = _run(order, batches, target, attention_mask=attention_mask)
-    alone = len(found) == 1 and attention_mask is None and not texts
-    return found[0] if alone else found
+    return [(read_ids(text, words), None) for text in inputs]
 
 
 def _run(
-    order: Order,
-    batches: list[Int[Tensor, "_ _"]],
-    target: Inputs | None,
-    *,
-    attention_mask: Tensor | None,
+    order: Order, batches: _Batches, target: Inputs | None
 ) -> list[Trace] | list[EncoderDecoderTrace]:
     """Trace every batch, and set what comes of them in one row."""
-    reals = [real_tokens(ids, attention_mask) for ids in batches]
     pair = order.adapter.encoder_decoder
     if pair is None:
         if target is not None:
@@ -103,12 +106,11 @@ def _run(
                 f"target: {order.adapter.name} has no decoder that looks at another text; give all "
                 "it is to read as one"
             )
-        runs = zip(batches, reals, strict=True)
-        return [made for ids, real in runs for made in run_alone(order, ids, real)]
-    count = sum(map(len, batches))
+        return [made for ids, real in batches for made in run_alone(order, ids, real)]
+    count = sum(len(ids) for ids, _ in batches)
     targets = read_targets(target, order.words, start=pair.start_tokens, count=count)
     found: list[EncoderDecoderTrace] = []
-    for ids, real in zip(batches, reals, strict=True):
+    for ids, real in batches:
         own = stacked(targets[len(found) :][: len(ids)])
         found += run_across(order, ids, real, target=own)
     return found
