@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import torch
 
 from clearhead.errors import CheckpointError, InputError, UnknownModelError
 from clearhead.transformer import checkpoint
 from clearhead.transformer.checkpoint import Resolved, from_pretrained, resolve
 from clearhead.transformer.fetch import PACKAGES
 from tests.transformer.gguf.tiny_gguf import random_tensors, write_gguf
+from tests.transformer.tiny_llama import make
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM
@@ -195,3 +197,14 @@ def test_an_encoder_with_its_tokenizer(engine: str, minilm_folder: Path) -> None
     assert model.clearhead_origin == "all-MiniLM-L6-v2, float32 as released"
     ids = model.clearhead_tokenizer.encode("word " * 300)
     assert len(ids) == 302  # its file asks for at most 128, and a text is given whole
+
+
+def test_pickled_weights_are_read_only_where_they_are_asked_for(tmp_path: Path) -> None:
+    theirs = make()
+    theirs.save_pretrained(tmp_path)
+    torch.save(theirs.state_dict(), tmp_path / "pytorch_model.bin")
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(CheckpointError, match='give weights="pickle", which reads tensors alone'):
+        from_pretrained(tmp_path)
+    ours = from_pretrained(tmp_path, weights="pickle")
+    assert torch.equal(ours.to_logits.weight, theirs.lm_head.weight)

@@ -4,7 +4,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from clearhead.errors import CheckpointError, InputError, UnknownModelError
 from clearhead.transformer.fetch import PACKAGES, fetch
@@ -22,11 +22,13 @@ def from_pretrained(
     dtype: object = None,
     device: object = None,
     revision: str | None = None,
+    weights: Literal["safetensors", "pickle"] = "safetensors",
 ) -> Any:
     """Load a real model, fetching it first where it has to be.
 
     Nothing is filled in and nothing left over: a tensor that is missing, unexpected or of a wrong
-    shape is an error that lists it. Weights that can run a program when they are read are refused.
+    shape is an error that lists it. Weights that can run a program when they are read are refused,
+    unless they are asked for; then only their numbers are read.
 
     Args:
         name_or_path: an alias (``smollm2``, ``minilm``), a folder with ``config.json`` and
@@ -37,6 +39,9 @@ def from_pretrained(
         dtype: of the weights, as torch's object or its name; None is float32, whatever is stored.
         device: as torch's object or its name; None is the CPU.
         revision: of a hub name: a branch, a tag or a commit.
+        weights: ``"pickle"`` reads PyTorch's older files where a folder holds no safetensors, with
+            ``weights_only``: what they hold besides numbers is refused, not run. A hub name brings
+            safetensors only.
 
     Returns:
         The model in eval mode, its parameters as trainable as its class makes them. Its
@@ -63,7 +68,7 @@ def from_pretrained(
     from clearhead.transformer.loading import load
     from clearhead.transformer.model_folder import read_folder
 
-    folder = read_folder(found.folder)
+    folder = read_folder(found.folder, weights=weights)
     return load(folder, engine=engine, dtype=dtype, device=device, name=found.name)
 
 
