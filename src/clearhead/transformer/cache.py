@@ -14,14 +14,12 @@ from torch import Tensor
 
 from clearhead.errors import InputError
 from clearhead.positions.scaling import DynamicScaling, LongRopeScaling, RotaryScaling
+from clearhead.transformer.cache_cost import slots
 from clearhead.transformer.cache_memory import CrossMemory, LayerMemory
 from clearhead.transformer.cache_step import CacheStep
 from clearhead.transformer.config import TransformerConfig
 
 __all__ = ["KVCache"]
-
-#: A window's buffer is this much longer, so that it is moved along only once in so many tokens.
-_SLACK = 256
 
 
 class KVCache:
@@ -79,7 +77,7 @@ class KVCache:
         self.lengths: tuple[int, ...] = (0,) * batch
         self.layers = tuple(
             LayerMemory(
-                (batch, config.kv_heads, _room(config, layer, capacity)),
+                (batch, config.kv_heads, slots(config, layer, capacity)),
                 widths=(config.d_k, config.d_v),
                 window=config.layer_kind(layer).window,
                 dtype=dtype,
@@ -204,12 +202,6 @@ class KVCache:
                 f"{max(ends)}: make it with a larger capacity"
             )
         return CacheStep(self, tuple(ends), real, tokens)
-
-
-def _room(config: TransformerConfig, layer: int, capacity: int) -> int:
-    """Slots of one layer."""
-    window = config.layer_kind(layer).window
-    return capacity if window is None else min(window + _SLACK, capacity)
 
 
 def _scalings(config: TransformerConfig) -> list[RotaryScaling]:
