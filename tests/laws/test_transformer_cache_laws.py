@@ -20,7 +20,7 @@ from tests.transformer.doubled import Doubled
 
 SIDES = ("left", "right")
 DECODING = pytest.mark.parametrize("kind", ["decoder", "encoder and decoder"])
-DRAWN = pytest.mark.parametrize("drawn", range(4))
+DRAWN = pytest.mark.parametrize("drawn", range(3))
 
 
 def read_on(

@@ -24,7 +24,7 @@ from tests.laws.architectures import (
 from tests.transformer.doubled import Doubled
 
 SIDES = ("left", "right")
-DRAWN = pytest.mark.parametrize("drawn", range(4))
+DRAWN = pytest.mark.parametrize("drawn", range(3))
 EVERY = pytest.mark.parametrize("kind", KINDS)
 
 
