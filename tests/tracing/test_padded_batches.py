@@ -10,6 +10,7 @@ from clearhead.positions.kinds import Alibi, T5Buckets
 from clearhead.tracing.recorder import KEEPABLE
 from clearhead.tracing.trace import trace
 from clearhead.transformer.model import Transformer
+from tests.accuracy import assert_double
 from tests.tracing.closeness import assert_as_near
 from tests.tracing.families import DECODERS, ENCODERS, TRACED, made, with_attention
 from tests.tracing.padding import padded, positions
@@ -79,16 +80,16 @@ def test_a_mask_may_have_any_dtype(dtype, tiny_llama, generator):
 
 
 def test_one_row_with_a_mask_is_a_list_of_one(model, generator):
-    ids, real = padded(generator, side="left")
+    (ids, real), model = padded(generator, side="left"), in_float64(model)
     (found,) = trace(model, ids[1:2], attention_mask=real[1:2])
     alone = trace(model, ids[1, 3:])
     assert found.token_ids == alone.token_ids
-    assert (found[1].weights.to_dense() - alone[1].weights.to_dense()).abs().max() < 1e-4
+    assert_double(found[1].weights.to_dense(), alone[1].weights.to_dense())
 
 
 @pytest.mark.parametrize("side", SIDES)
 def test_queries_are_counted_among_the_real_tokens(side, model, generator):
-    ids, real = padded(generator, side=side)
+    (ids, real), model = padded(generator, side=side), in_float64(model)
     given = {"attention_mask": real, "queries": slice(-2, None)}
     for found, whole in zip(
         trace(model, ids, **given), trace(model, ids, attention_mask=real), strict=True
@@ -98,8 +99,7 @@ def test_queries_are_counted_among_the_real_tokens(side, model, generator):
         assert found.sources().target == count - 1
         for ours, every in zip(found, whole, strict=True):
             assert torch.equal(ours.query, every.query[:, -2:])
-            rows = every.weights.to_dense()[:, -2:]
-            assert (ours.weights.to_dense() - rows).abs().max() < 5e-6
+            assert_double(ours.weights.to_dense(), every.weights.to_dense()[:, -2:])
 
 
 HOLES = torch.tensor([[1, 1, 0, 0, 1, 1, 0, 1, 1, 1, 1], [0, 1, 1, 1, 0, 1, 1, 1, 1, 0, 0]])
