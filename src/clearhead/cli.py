@@ -219,7 +219,7 @@ def _look(
     from clearhead.report.text import render_text
 
     with status(f"loading {model} …"):
-        loaded = from_pretrained(model, **({} if engine is None else {"engine": engine}))
+        loaded = from_pretrained(model, engine=engine)
     with status("reading the text …"):
         seen = look(loaded, read, token=chosen, by=measure, layers=some, top=top)
     if as_json:
