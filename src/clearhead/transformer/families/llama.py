@@ -1,5 +1,6 @@
 """Llama 1 to 3.x, every model that says it is one (SmolLM2 among them), and its close kin."""
 
+from dataclasses import replace
 from typing import Any
 
 from clearhead.transformer.families.family import Family
@@ -139,24 +140,14 @@ LLAMA = Family(
     ignored=_OLD_TABLES,
     harmless=frozenset({"is_llama_config"}),
 )
-MISTRAL = Family(
+MISTRAL = replace(
+    LLAMA,
     model_type="mistral",
     architectures=_causal("Mistral"),
     fields=_mistral,
-    modules=LLAMA_MODULES,
-    prefix="model.",
-    twins=_TWINS,
-    ignored=_OLD_TABLES,
+    harmless=frozenset[str](),
 )
-QWEN2 = Family(
-    model_type="qwen2",
-    architectures=_causal("Qwen2"),
-    fields=_qwen2,
-    modules=LLAMA_MODULES,
-    prefix="model.",
-    twins=_TWINS,
-    ignored=_OLD_TABLES,
-)
+QWEN2 = replace(MISTRAL, model_type="qwen2", architectures=_causal("Qwen2"), fields=_qwen2)
 QWEN3 = Family(
     model_type="qwen3",
     architectures=_causal("Qwen3"),

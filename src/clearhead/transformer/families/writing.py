@@ -45,13 +45,13 @@ def _phi3(config: TransformerConfig) -> dict[str, Any]:
 
 
 def _qwen2(config: TransformerConfig) -> dict[str, Any]:
-    windows = [kind.window for kind in kinds(config) if kind.window is not None]
-    if not windows:
+    window = _window(config)
+    if window is None:
         return {**_llama_like(config), "use_sliding_window": False}
     return {
         **_llama_like(config),
         "use_sliding_window": True,
-        "sliding_window": windows[0],
+        "sliding_window": window,
         "layer_types": layer_types(config),
     }
 
@@ -73,9 +73,13 @@ def _llama_like(config: TransformerConfig) -> dict[str, Any]:
     }
 
 
+def _window(config: TransformerConfig) -> int | None:
+    """The first layer's window that has one: these families know one size of windows."""
+    return next((kind.window for kind in kinds(config) if kind.window is not None), None)
+
+
 def _gemma(config: TransformerConfig) -> dict[str, Any]:
     told = _llama_like(config)
-    windows = [kind.window for kind in kinds(config) if kind.window is not None]
     return {
         **{name: value for name, value in told.items() if name != "hidden_act"},
         "hidden_activation": ACTIVATION_NAMES[config.activation],
@@ -83,7 +87,7 @@ def _gemma(config: TransformerConfig) -> dict[str, Any]:
         "query_pre_attn_scalar": scalar(config),
         "attn_logit_softcapping": config.softcap,
         "final_logit_softcapping": config.logits_softcap,
-        "sliding_window": windows[0] if windows else None,
+        "sliding_window": _window(config),
         "layer_types": layer_types(config),
     }
 
