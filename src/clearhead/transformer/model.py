@@ -153,7 +153,7 @@ class Transformer(Stack):
         spelling: Literal["transformers", "clearhead"] | None = None,
         max_shard_size: int | str = "5GB",
     ) -> "Saved":
-        """Write the model to a folder, whole or not at all; see :func:`~.saving.save`.
+        """Write the model to a folder, whole or not at all.
 
         Args:
             folder: where to; a model that stands there is replaced.
@@ -165,7 +165,9 @@ class Transformer(Stack):
             What was written, and in which spelling.
 
         Raises:
-            InputError, UnsupportedError, CheckpointError: as :func:`~.saving.save` says.
+            InputError: the spelling or the size means nothing.
+            UnsupportedError: no released family has this shape, and ``spelling`` insists on one.
+            CheckpointError: the folder cannot be written.
         """
         from clearhead.transformer.saving import save
 
