@@ -154,3 +154,16 @@ def test_damaged_weights_are_named(tmp_path: Path) -> None:
     for damage in (b"", whole[:4], whole[:-1], b"\xff" * 8 + whole[8:], whole[:9] + whole[10:]):
         file.write_bytes(damage)
         assert refused(tmp_path).startswith(f"{file} cannot be read as safetensors: ")
+
+
+@pytest.mark.parametrize("lacking", ["config.json", "weights"])
+def test_what_a_save_that_was_cut_off_left_is_why_a_folder_is_not_whole(
+    lacking: str, tmp_path: Path
+) -> None:
+    if lacking == "weights":
+        folder(tmp_path)
+    (tmp_path / ".saving-12ab34cd").mkdir()
+    assert refused(tmp_path) == (
+        f"{tmp_path} holds no {lacking}: a save into it was cut off, or is still running, and left "
+        ".saving-12ab34cd; save the model again, which removes that"
+    )

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 import torch
 
-from clearhead.errors import CheckpointError, InputError
-from clearhead.transformer import saving, shards
+from clearhead.errors import CheckpointError
+from clearhead.tokens import TextTokenizer
+from clearhead.transformer import replacing, saving, shards
 from clearhead.transformer.config import TransformerConfig
 from clearhead.transformer.model import Transformer
 from clearhead.transformer.model_folder import read_folder
 from clearhead.transformer.released import load_released
+from tests.tokens import tiny
 
 SIZES: dict[str, Any] = {"vocabulary_size": 30, "context_length": 64, "d_model": 16, "heads": 2}
 
@@ -188,7 +190,13 @@ def test_a_tokenizer_that_stands_there_stays_and_an_old_origin_goes(old: Path) -
     assert read_folder(old).origin is None
 
 
-def test_what_a_dead_process_left_is_removed_after_a_day(old: Path) -> None:
+@pytest.mark.parametrize("locks", [True, False])
+def test_what_a_dead_process_left_is_removed(
+    locks: bool, old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once where a lock tells that it died, else after a day."""
+    if not locks:
+        monkeypatch.setattr(replacing, "_lock", lambda *_: False)
     stale, fresh = old / ".saving-dead", old / ".saving-busy"
     for left in (stale, fresh):
         left.mkdir()
@@ -197,20 +205,31 @@ def test_what_a_dead_process_left_is_removed_after_a_day(old: Path) -> None:
     os.utime(stale, (past, past))
     model = model_of()
     model.save_pretrained(old)
-    assert (stale.exists(), fresh.exists()) == (False, True)
+    assert (stale.exists(), fresh.exists()) == (False, not locks)
     assert_holds(old, model)
 
 
-def test_a_file_stands_where_the_folder_should(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("mine")
-    with pytest.raises(InputError) as caught:
-        model_of().save_pretrained(tmp_path / "a")
-    assert str(caught.value) == f"folder: expected a folder, and {tmp_path / 'a'} is a file"
-    with pytest.raises(CheckpointError) as refused:
-        model_of().save_pretrained(tmp_path / "a" / "b")
-    assert str(refused.value) == (
-        f"{tmp_path / 'a' / 'b'} cannot be written: Not a directory; what stood there is as it was"
-    )
+def test_a_tokenizer_that_changes_goes_in_with_the_weights(
+    old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At no moment do the old weights stand beside the new tokenizer."""
+    words = TextTokenizer.wrap(tiny.byte_level())
+    model, rename, seen = model_of(), Path.replace, []
+    vars(model).update(clearhead_tokenizer=words)
+    (old / "tokenizer.json").write_text("{}")
+
+    def watched(self: Path, target: Path) -> Path:
+        result = rename(self, target)
+        seen.append((old / "config.json").is_file())
+        return result
+
+    monkeypatch.setattr(Path, "replace", watched)
+    model.save_pretrained(old)
+    assert seen[-1]
+    assert not any(seen[:-1])
+    seen.clear()
+    model.save_pretrained(old)  # nothing but numbers differs
+    assert all(seen)
 
 
 def test_too_little_room_is_said_before_anything_is_written(

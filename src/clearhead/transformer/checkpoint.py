@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from clearhead.errors import CheckpointError, InputError, UnknownModelError
+from clearhead.errors import InputError, UnknownModelError
 from clearhead.transformer.fetch import PACKAGES, fetch
+from clearhead.transformer.model_folder import lacking
 
 __all__ = ["Resolved", "from_pretrained", "resolve"]
 
@@ -133,10 +134,7 @@ def _folder_of(path: Path, sha256: str | None) -> Path:
     """A folder as it is; a GGUF file as the folder it is converted to."""
     if path.is_dir():
         if not (path / "config.json").is_file():
-            raise CheckpointError(
-                f"{path} holds no config.json: expected a model folder, with config.json, "
-                "model.safetensors and tokenizer.json"
-            )
+            raise lacking(path, "config.json")
         return path
     if not path.is_file() or not _is_gguf(path):
         raise UnknownModelError(

@@ -12,9 +12,10 @@ from typing import Any, Literal, cast
 
 from clearhead.errors import CheckpointError, InputError, gathered
 from clearhead.transformer.cache_folder import SEAL
+from clearhead.transformer.replacing import cut_off
 from clearhead.transformer.safetensors_file import Outline, read_header, unique_pairs
 
-__all__ = ["INDEX", "WEIGHTS", "Form", "ModelFolder", "read_folder"]
+__all__ = ["INDEX", "WEIGHTS", "Form", "ModelFolder", "lacking", "read_folder"]
 
 #: How weights are stored.
 Form = Literal["safetensors", "pickle"]
@@ -103,6 +104,24 @@ def read_folder(path: Path, *, weights: Form = "safetensors") -> ModelFolder:
     )
 
 
+def lacking(path: Path, what: str, *, expected: str | None = None) -> CheckpointError:
+    """The error of a folder that lacks something, and why where that is known.
+
+    Args:
+        path: the folder.
+        what: what it has not.
+        expected: what should be there; None is what belongs into a model folder.
+    """
+    left = cut_off(path)
+    if left is not None:
+        return CheckpointError(
+            f"{path} holds no {what}: a save into it was cut off, or is still running, and left "
+            f"{left}; save the model again, which removes that"
+        )
+    whole = f"a model folder, with config.json, {WEIGHTS['safetensors']} and tokenizer.json"
+    return CheckpointError(f"{path} holds no {what}: expected {expected or whole}")
+
+
 def _weight_files(path: Path, form: Form) -> tuple[Path, ...]:
     """The files with the weights: one, or those an index names."""
     whole, index = WEIGHTS[form], INDEX[form]
@@ -117,7 +136,7 @@ def _weight_files(path: Path, form: Form) -> tuple[Path, ...]:
             f"it is read, and is refused; expected {whole}: where you trust it, give "
             'weights="pickle", which reads tensors alone'
         )
-    raise CheckpointError(f"{path} holds no weights: expected {whole} or {index}")
+    raise lacking(path, "weights", expected=f"{whole} or {index}")
 
 
 def _indexed(path: Path, index: str) -> tuple[Path, ...]:
@@ -188,10 +207,7 @@ def _read_object(file: Path) -> dict[str, Any]:
             )
         value = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=unique_pairs)
     except FileNotFoundError:
-        raise CheckpointError(
-            f"{file.parent} holds no {file.name}: expected a model folder, with config.json, "
-            f"{WEIGHTS['safetensors']} and tokenizer.json"
-        ) from None
+        raise lacking(file.parent, file.name) from None
     except (OSError, ValueError, RecursionError) as fault:
         raise CheckpointError(f"{file} cannot be read: {fault}") from fault
     if not isinstance(value, dict):

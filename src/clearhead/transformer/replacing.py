@@ -1,20 +1,24 @@
 """Files of a folder replaced by new ones: all of them, or none.
 
 New files are written into a folder beside the old ones, under a name that nobody reads, and flushed
-to the disk. Then they are renamed into place; where a rename fails, those before it are undone.
+to the disk. Then they are renamed into place; where a rename fails, those before it are undone. A
+folder is locked meanwhile, and the system frees the lock of a process that dies: what such a one
+left is known by that, and the next save removes it.
 """
 
 import os
 import secrets
 import shutil
+import sys
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from clearhead.errors import CheckpointError
+from clearhead.transformer.progress import say
 
-__all__ = ["Replacement", "replacing"]
+__all__ = ["Replacement", "cut_off", "refused", "replacing"]
 
 _MARK = ".saving-"
 _STALE_SECONDS = 24 * 3600
@@ -77,6 +81,8 @@ class Replacement:
 def replacing(folder: Path) -> Generator[Replacement]:
     """Replace files of a folder, which is made where it is not there; other files in it stay.
 
+    One process at a time does so; another one waits.
+
     Args:
         folder: the folder.
 
@@ -88,19 +94,16 @@ def replacing(folder: Path) -> Generator[Replacement]:
     """
     made = _missing(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _clean(folder)
-        new = folder / f"{_MARK}{secrets.token_hex(4)}"
-        new.mkdir()
-        try:
-            yield Replacement(folder, new)
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
+        with _alone(folder) as is_alone:
+            _clean(folder, oldest=0 if is_alone else _STALE_SECONDS)
+            new = folder / f"{_MARK}{secrets.token_hex(4)}"
+            new.mkdir()
+            try:
+                yield Replacement(folder, new)
+            finally:
+                shutil.rmtree(new, ignore_errors=True)
     except OSError as fault:
-        reason = fault.strerror or str(fault)
-        raise CheckpointError(
-            f"{folder} cannot be written: {reason}; what stood there is as it was"
-        ) from fault
+        raise refused(folder, fault) from fault
     finally:
         for one in made:
             with suppress(OSError):
@@ -113,10 +116,95 @@ def _missing(folder: Path) -> list[Path]:
     return [one for one in chain if not one.exists()]
 
 
-def _clean(folder: Path) -> None:
-    """Remove what a process that died left behind, and no other can be writing still."""
+def refused(folder: Path, fault: OSError) -> CheckpointError:
+    """The error of a folder that the disk refuses.
+
+    Args:
+        folder: the folder.
+        fault: what the disk said.
+    """
+    reason = fault.strerror or str(fault)
+    return CheckpointError(f"{folder} cannot be written: {reason}; what stood there is as it was")
+
+
+def cut_off(folder: Path) -> str | None:
+    """What is left of a save that was cut off, or has still to put its files into place; or None.
+
+    Args:
+        folder: the folder that it was for.
+    """
+    return next((one.name for one in sorted(folder.glob(f"{_MARK}*"))), None)
+
+
+@contextmanager
+def _alone(folder: Path) -> Generator[bool]:
+    """Make a folder, and keep other processes' saves out of it until the block ends.
+
+    Yields:
+        False where the system locks no folders: Windows, and some disks that machines share.
+    """
+    handle = _locked(folder)
+    try:
+        yield handle is not None
+    finally:
+        if handle is not None:
+            _unlock(handle)
+
+
+def _locked(folder: Path) -> int | None:
+    """The handle whose lock keeps others out, or None; the folder's own lock leaves no file."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        if sys.platform == "win32":
+            return None
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            is_locked, is_there = _lock(handle, folder), _is_at(handle, folder)
+        except BaseException:
+            os.close(handle)
+            raise
+        if is_locked and is_there:
+            return handle
+        _unlock(handle)
+        if not is_locked:
+            return None
+
+
+def _is_at(handle: int, folder: Path) -> bool:
+    """Whether an open folder has its name still: a save that failed takes away what it made."""
+    try:
+        return os.path.samestat(os.fstat(handle), folder.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _lock(handle: int, folder: Path) -> bool:
+    """Wait for the lock of an open folder; False where there are none."""
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        say(f"another save into {folder} is running; waiting for it")
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except OSError:  # a disk without locks
+        return False
+    return True
+
+
+def _unlock(handle: int) -> None:
+    """Free a lock, for processes too that were forked meanwhile and hold the handle as well."""
+    import fcntl
+
+    with suppress(OSError):
+        fcntl.flock(handle, fcntl.LOCK_UN)
+    os.close(handle)
+
+
+def _clean(folder: Path, *, oldest: float) -> None:
+    """Remove what saves left that were cut off: all that is at least so many seconds old."""
     for stale in folder.glob(f"{_MARK}*"):
-        if time.time() - stale.stat().st_mtime > _STALE_SECONDS:
+        if time.time() - stale.stat().st_mtime >= oldest:
             shutil.rmtree(stale, ignore_errors=True)
 
 

@@ -1,7 +1,8 @@
 """A model written to a folder: what transformers reads back, whole, and never half of two models.
 
 What differs between the old model of a folder and the new one is never there together: the folder
-holds one of them or, if the machine stops while files are renamed, lacks its ``config.json``.
+holds one of them or, if the process is killed while files are renamed, lacks its ``config.json``;
+loading such a folder says so, and the next save into it removes what is left.
 """
 
 import json
@@ -10,7 +11,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeGuard, cast
 
 from clearhead.errors import CheckpointError, InputError, UnsupportedError
 from clearhead.tokens import TextTokenizer
@@ -21,7 +22,7 @@ from clearhead.transformer.model import Transformer
 from clearhead.transformer.model_folder import INDEX, WEIGHTS
 from clearhead.transformer.progress import megabytes
 from clearhead.transformer.released import Released
-from clearhead.transformer.replacing import replacing
+from clearhead.transformer.replacing import refused, replacing
 from clearhead.transformer.shards import (
     Piece,
     commonest_dtype,
@@ -91,18 +92,16 @@ def save(
         The weights' bytes on the disk, once more than at the end where a model is replaced; memory
         for the largest tensor.
     """
-    target, limit = Path(folder), size_in_bytes(max_shard_size)
-    if target.exists() and not target.is_dir():
-        raise InputError(f"folder: expected a folder, and {target} is a file")
+    target, limit = _folder(folder), size_in_bytes(max_shard_size)
     told = _spelled(model, spelling)
     keys = told.keys or own_keys(model.config)
     family = described(keys).family
     pieces = pieces_of(model, family)
-    _check_room(pieces, target)
     keys = {name: value for name, value in keys.items() if name != "torch_dtype"}
     keys |= {"dtype": commonest_dtype(pieces)}
     keys.setdefault("architectures", [next(iter(family.architectures))])
     with replacing(target) as files:
+        _check_room(pieces, target)  # what a save that was cut off had taken is free by now
         _write_beside(model, files.new)
         beside = sorted(file.name for file in files.new.iterdir())
         _write_json(files.new / _CONFIG, keys)
@@ -110,6 +109,29 @@ def save(
         away = _obsolete(target, [*beside, *weights], files.new / _CONFIG)
         files.place(away=away, names=[*beside, *weights, _CONFIG])
     return Saved(target, family.model_type, (_CONFIG, *weights, *beside), told.difference)
+
+
+def _folder(given: object) -> Path:
+    """The folder that is meant, refused where there can be none of that name."""
+    name = os.fspath(cast("str", given)) if isinstance(given, str | os.PathLike) else None
+    if not _can_be_a_name(name):
+        hint = "; '.' is the one you are in" if name == "" else ""
+        raise InputError(f"folder: expected the path of a folder, got {given!r}{hint}")
+    target = Path(name)
+    try:
+        if target.exists() and not target.is_dir():
+            raise InputError(f"folder: expected a folder, and {target} is a file")
+    except OSError as fault:
+        raise refused(target, fault) from fault
+    return target
+
+
+def _can_be_a_name(name: object) -> TypeGuard[str]:
+    """Whether a file system can hold a name, however long it is."""
+    try:
+        return isinstance(name, str) and bool(name) and b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
 
 
 def _spelled(model: Transformer, spelling: object) -> Spelling:
@@ -136,8 +158,7 @@ def _spelled(model: Transformer, spelling: object) -> Spelling:
 
 def _check_room(pieces: list[Piece], target: Path) -> None:
     """Say that there is too little room before anything is written."""
-    there = next(place for place in (target, *target.absolute().parents) if place.exists())
-    need, room = sum(piece.nbytes for piece in pieces), shutil.disk_usage(there).free
+    need, room = sum(piece.nbytes for piece in pieces), shutil.disk_usage(target).free
     if need > room:
         raise CheckpointError(
             f"{target} needs {megabytes(need)}, and only {megabytes(room)} are free there"
@@ -171,20 +192,28 @@ def _obsolete(target: Path, names: list[str], config: Path) -> list[str]:
     if any("token" in name for name in names):
         old += _BESIDE  # else a tokenizer that stands there may be meant for this model
     old = [name for name in old if name not in names and (target / name).is_file()]
-    alike = [target / _CONFIG, target / WEIGHTS["safetensors"]]
-    in_one_file = WEIGHTS["safetensors"] in names and all(file.is_file() for file in alike)
-    if not old and in_one_file and alike[0].read_bytes() == config.read_bytes():
+    in_one_file = WEIGHTS["safetensors"] in names and (target / WEIGHTS["safetensors"]).is_file()
+    alike = [_CONFIG, *(name for name in names if not name.endswith(".safetensors"))]
+    if (
+        not old
+        and in_one_file
+        and all(_same(target / name, config.parent / name) for name in alike)
+    ):
         return []  # one rename exchanges the weights
     return [_CONFIG, *old]
 
 
+def _same(one: Path, other: Path) -> bool:
+    return one.is_file() and one.read_bytes() == other.read_bytes()
+
+
 def _old_weights(target: Path) -> list[str]:
-    """Names of the weights' files that stand in the folder."""
+    """Names of the weights' files that stand in the folder; that which others are found by last."""
     index = target / INDEX["safetensors"]
-    names = [WEIGHTS["safetensors"], INDEX["safetensors"]]
     try:
         listed = cast("dict[str, str]", json.loads(index.read_text("utf-8"))["weight_map"]).values()
         shards = [name for name in dict.fromkeys(listed) if name.endswith(".safetensors")]
     except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
         shards = []  # no index, or one that nobody can follow
-    return names + [name for name in shards if Path(name).name == name]
+    shards = [name for name in shards if Path(name).name == name]
+    return [WEIGHTS["safetensors"], *shards, INDEX["safetensors"]]

@@ -184,7 +184,8 @@ def write(files: Sequence[Sequence[Piece]], folder: Path, *, heads: int) -> list
         heads: query heads of the model.
 
     Returns:
-        Names of the files, that which the others are found by last.
+        Names of the files, that which the others are found by first: put into place in this order,
+        they can be found whenever that stops.
 
     Cost:
         Memory for the largest tensor.
@@ -202,4 +203,4 @@ def write(files: Sequence[Sequence[Piece]], folder: Path, *, heads: int) -> list
     places = {piece.name: name for name, held in zip(names, files, strict=True) for piece in held}
     index = {"metadata": {"total_size": total}, "weight_map": places}
     (folder / INDEX["safetensors"]).write_text(json.dumps(index, indent=2), encoding="utf-8")
-    return [*names, INDEX["safetensors"]]
+    return [INDEX["safetensors"], *names]
