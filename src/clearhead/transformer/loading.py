@@ -6,6 +6,7 @@ from torch import nn
 from clearhead.errors import CheckpointError, InputError, UnsupportedError
 from clearhead.pipeline.devices import present_device
 from clearhead.tokens import TextTokenizer
+from clearhead.transformer.families.keys import NonsenseError
 from clearhead.transformer.families.own import OWN
 from clearhead.transformer.families.spelling import described
 from clearhead.transformer.generation.endings import endings_of
@@ -67,9 +68,11 @@ def load(
 
 
 def _refusal(folder: ModelFolder) -> str | None:
-    """Why our own Transformer cannot load a folder, or None."""
+    """Why our own Transformer cannot load a folder, or None; what no engine can is raised."""
     try:
         described(folder.config)
+    except NonsenseError as fault:
+        raise CheckpointError(f"{folder.path / 'config.json'} cannot be read: {fault}") from fault
     except CheckpointError as fault:
         return str(fault)
     return None

@@ -6,6 +6,7 @@ from clearhead.errors import CheckpointError
 from clearhead.positions.kinds import Learned
 from clearhead.transformer.config import TransformerConfig
 from clearhead.transformer.families.bert import BERT, DISTILBERT
+from clearhead.transformer.families.keys import NonsenseError
 from clearhead.transformer.families.known import from_hugging_face
 
 BASE = {
@@ -137,13 +138,20 @@ def test_rows_up_to_the_padding_tokens_are_before_the_first_position(pad, offset
     assert config.context_length == 514 - offset
 
 
-def test_a_padding_token_that_cannot_be_is_refused():
-    with pytest.raises(CheckpointError) as caught:
-        from_hugging_face({**ROBERTA, "pad_token_id": -5})
-    assert str(caught.value) == (
-        "the config of this roberta model: Learned: offset must be a whole number, at least 0, "
-        "got -4"
-    )
+@pytest.mark.parametrize(
+    ("pad", "why"),
+    [
+        (-5, "a whole number of -1 or more, got -5"),
+        (True, "a whole number of -1 or more, got True"),
+        ("1", "a whole number of -1 or more, got '1'"),
+        (513, "below 513, for there are 514 positions, got 513"),
+        (10**30, f"below 513, for there are 514 positions, got {10**30}"),
+    ],
+)
+def test_a_padding_token_that_cannot_be_is_refused(pad, why):
+    with pytest.raises(NonsenseError) as caught:
+        from_hugging_face({**ROBERTA, "pad_token_id": pad})
+    assert str(caught.value) == f"the config of this roberta model: pad_token_id must be {why}"
 
 
 def test_robertas_head_knows_one_activation():

@@ -76,13 +76,25 @@ def test_a_family_has_a_base_a_part_and_pairs_of_its_own():
     ],
 )
 def test_part_of_a_head_in_every_spelling(written):
-    assert read(written) == (Rotary(width=4), [])
+    assert read(written, fraction=1.0) == (Rotary(width=4), [])
     assert read(written, fraction=0.25) == (Rotary(width=4), [])
+    assert read(written) == (Rotary(), [])  # a family that turns the whole of a head
+
+
+def test_where_all_of_a_head_turns_a_part_cannot_be_scaled():
+    group = {"rope_type": "linear", "factor": 2.0}
+    for written in (
+        {"rope_parameters": {**group, "partial_rotary_factor": 0.5}},
+        {"rope_scaling": group, "partial_rotary_factor": 0.5},
+    ):
+        assert read(written)[1] == [
+            "partial_rotary_factor is 0.5, only 1.0 is known where all of a head turns"
+        ]
 
 
 def test_a_part_that_is_all_is_no_part():
     assert read({"partial_rotary_factor": 1.0}, fraction=0.5) == (Rotary(), [])
-    assert read({"partial_rotary_factor": 1}) == (Rotary(), [])
+    assert read({"partial_rotary_factor": 1}, fraction=0.5) == (Rotary(), [])
 
 
 # ------------------------------------------------------------------------------------- scalings
@@ -108,7 +120,9 @@ def test_the_original_context_in_every_place(kind):
     assert scaling_of(group).original_context == 64
     assert scaling_of(group, **{ORIGINAL: 32}).original_context == 32
     assert scaling_of({**group, ORIGINAL: 16}).original_context == 16
-    assert scaling_of({**group, ORIGINAL: 16}, **{ORIGINAL: 32}).original_context == 16
+    # as transformers has it: what stands outside goes first
+    assert scaling_of({**group, ORIGINAL: 16}, **{ORIGINAL: 32}).original_context == 32
+    assert scaling_of({**group, ORIGINAL: 16}, **{ORIGINAL: None}).original_context == 16
 
 
 def test_llama3():
@@ -157,7 +171,7 @@ def test_longrope(name):
 
 def test_longrope_may_turn_part_of_a_head():
     group = {**LONGROPE, "short_factor": SHORT[:2], "long_factor": LONG[:2], ORIGINAL: 16}
-    rotary, faults = read({"rope_scaling": group, "partial_rotary_factor": 0.5})
+    rotary, faults = read({"rope_scaling": group, "partial_rotary_factor": 0.5}, fraction=1.0)
     assert faults == []
     assert rotary.width == 4
     assert rotary.scaling.short_factors == (1.0, 1.5)
@@ -221,15 +235,16 @@ KNOWN = "default, linear, dynamic, yarn, longrope, su, llama3"
         ),
         ({"rope_scaling": 2.0}, ["rope_scaling must be a group of keys, got 2.0"]),
         ({"partial_rotary_factor": 1.5}, ["partial_rotary_factor must be at most 1, got 1.5"]),
-        (
-            {"partial_rotary_factor": 0.4},
-            ["Rotary: width must be even and positive, got 3: numbers turn in pairs"],
-        ),
         ({"rope_theta": -1}, ["rope_theta must be a positive number, got -1"]),
     ],
 )
 def test_what_is_not_understood_is_refused_by_name(written, faults):
     assert read(written)[1] == faults
+
+
+def test_an_odd_part_of_a_head_cannot_turn():
+    said = "Rotary: width must be even and positive, got 3: numbers turn in pairs"
+    assert read({"partial_rotary_factor": 0.4}, fraction=1.0)[1] == [said]
 
 
 # -------------------------------------------------------------------------------------- windows

@@ -45,14 +45,28 @@ def _bert(keys: ConfigKeys) -> dict[str, Any]:
 
 def _roberta(keys: ConfigKeys) -> dict[str, Any]:
     pad = keys.value("pad_token_id")
-    offset = 1 + (pad if isinstance(pad, int) else 1)  # rows up to the padding token's are unused
     keys.only("hidden_act", "gelu")  # the only one its head knows
     fields = _bert(keys)
+    rows = fields["context_length"]
+    offset = _offset(keys, pad, rows=rows)
     return {
         **fields,
-        "context_length": max(fields["context_length"] - offset, 1),
+        "context_length": max(rows - offset, 1),
         "positions": Learned(offset=offset),
     }
+
+
+def _offset(keys: ConfigKeys, pad: object, *, rows: int) -> int:
+    """Rows that no position has: those up to the padding token's; of -1 there are none."""
+    pad = 1 if pad is None else pad
+    if not isinstance(pad, int) or isinstance(pad, bool) or pad < -1:
+        keys.mean_nothing("pad_token_id", f"must be a whole number of -1 or more, got {pad!r}")
+        return 0
+    if pad + 1 >= rows and not keys.faults:
+        why = f"must be below {rows - 1}, for there are {rows} positions, got {pad}"
+        keys.mean_nothing("pad_token_id", why)
+        return 0
+    return pad + 1
 
 
 def _distilbert(keys: ConfigKeys) -> dict[str, Any]:

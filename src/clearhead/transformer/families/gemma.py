@@ -101,6 +101,7 @@ def _rotaries(keys: ConfigKeys, *, d_k: int, context: int) -> tuple[Rotary, Rota
     theta = keys.number("rope_theta", default=1_000_000.0)
     local = keys.number("rope_local_base_freq", default=10_000.0)
     new, old = keys.within("rope_parameters"), keys.within("rope_scaling")
+    keys.value("original_max_position_embeddings")  # where there are two groups, only these count
     near, far = new.within("sliding_attention"), new.within("full_attention")
     theta = far.number("rope_theta", default=theta)
     local = near.number("rope_theta", default=local)

@@ -46,6 +46,8 @@ def _gpt_neox(keys: ConfigKeys) -> dict[str, Any]:
     d_model, heads = keys.size("hidden_size"), keys.size("num_attention_heads")
     context = keys.size("max_position_embeddings", default=2048)
     biases = keys.flag("attention_bias", default=True)
+    for name in ("rope_theta", "partial_rotary_factor"):
+        keys.value(name)  # written beside those of this family's own names, and never read
     theta, fraction = keys.maybe_number("rotary_emb_base"), keys.maybe_number("rotary_pct")
     return {
         "vocabulary_size": keys.size("vocab_size"),

@@ -2,13 +2,19 @@
 
 Each key is *used* (read into a field), *harmless* (it changes no logit) or *refused by name*: a
 setting that nobody here understands could change every number, so it is never skipped in silence.
+
+What is refused is one of two. A setting that means something elsewhere, such as a scaling unknown
+here, is left to whoever knows it. A value that means nothing anywhere, such as an epsilon of NaN or
+a width of −1, is *nonsense*: no other reader of the file may go on with it either.
 """
 
 import sys
 from collections.abc import Collection, Mapping
 from typing import cast
 
-__all__ = ["ACTIVATIONS", "HARMLESS", "OFF", "ConfigKeys"]
+from clearhead.errors import CheckpointError
+
+__all__ = ["ACTIVATIONS", "HARMLESS", "OFF", "ConfigKeys", "NonsenseError"]
 
 #: Keys that any family's config may carry and that change no logit: names and versions, special
 #: tokens, how to train, what to return, and how to generate.
@@ -54,6 +60,19 @@ OFF: Mapping[str, object] = {
 
 _LONGEST = 2**63 - 1  # no tensor has more of anything
 
+# Numbers that may be 0 in released models, though not in ours: no epsilon, nothing that turns, and
+# in the keys of scaled positions the same as if nothing were said.
+_MAY_BE_ZERO = frozenset(
+    """
+    rms_norm_eps layer_norm_eps layer_norm_epsilon partial_rotary_factor rotary_pct attn_scale
+    mscale mscale_all_dim beta_fast beta_slow
+    """.split()  # noqa: SIM905, a paragraph reads better than a list
+)
+
+
+class NonsenseError(CheckpointError):
+    """Among a config's faults is a value that means nothing to any reader."""
+
 
 class ConfigKeys:
     """The keys of a config, each read once by its name; what was not read is refused at the end.
@@ -63,13 +82,21 @@ class ConfigKeys:
 
     Attributes:
         faults: what is wrong so far, one line a fault.
+        nonsense: those of them that are nonsense, with those of all groups within.
     """
 
-    def __init__(self, keys: Mapping[str, object], *, prefix: str = "") -> None:
+    def __init__(
+        self,
+        keys: Mapping[str, object],
+        *,
+        prefix: str = "",
+        nonsense: list[str] | None = None,
+    ) -> None:
         self._keys = {name: value for name, value in keys.items() if value is not None}
         self._null = {name for name, value in keys.items() if value is None}
         self._prefix = prefix
         self.faults: list[str] = []
+        self.nonsense: list[str] = [] if nonsense is None else nonsense
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -87,6 +114,26 @@ class ConfigKeys:
             return value
         return self._fault(name, "a positive whole number", value)
 
+    def count(self, name: str, *, default: int) -> int:
+        """A whole number of 0 or more."""
+        value = self.value(name)
+        if value is None:
+            return default
+        if _is_whole(value):
+            return cast("int", value)
+        return self._fault(name, "a whole number of 0 or more", value)
+
+    def counts(self, name: str) -> list[int] | None:
+        """A list of whole numbers of 0 or more; None where there is none."""
+        value = self.value(name)
+        listed = cast("list[int]", _listed(value))
+        if value is None:
+            return None
+        if value == listed and all(map(_is_whole, listed)):
+            return listed
+        self._fault(name, "a list of whole numbers of 0 or more", value)
+        return None
+
     def number(self, name: str, *, default: float | None = None) -> float:
         """A positive finite number; without a default the key must be there."""
         value = self.value(name)
@@ -94,6 +141,9 @@ class ConfigKeys:
             return default
         if _is_positive(value):
             return float(cast("float", value))
+        if name in _MAY_BE_ZERO and value == 0 and not isinstance(value, bool):
+            self.refuse(name, f"must be a positive number, got {value!r}")
+            return 1
         return self._fault(name, "a positive number", value)
 
     def flag(self, name: str, *, default: bool) -> bool:
@@ -131,7 +181,8 @@ class ConfigKeys:
         if value is None:
             return []
         if len(listed) != count or not all(word in known for word in listed):
-            self._fault(name, f"a list of {count} words {' or '.join(map(repr, known))}", value)
+            words = " or ".join(map(repr, known))
+            self.refuse(name, f"must be a list of {count} words {words}, got {value!r}")
             return []
         return cast("list[str]", listed)
 
@@ -151,8 +202,13 @@ class ConfigKeys:
             self.refuse(name, f"is {value!r}, only {known!r} is known")
 
     def refuse(self, name: str, why: str) -> None:
-        """Note a fault of one key."""
+        """Note a fault of one key: a value that ours does not know, and others may."""
         self.faults.append(f"{self._prefix}{name} {why}")
+
+    def mean_nothing(self, name: str, why: str) -> None:
+        """Note a fault of one key: a value that is nonsense."""
+        self.refuse(name, why)
+        self.nonsense.append(self.faults[-1])
 
     def within(self, name: str) -> "ConfigKeys":
         """The keys of a group, to be read and finished on their own."""
@@ -160,7 +216,8 @@ class ConfigKeys:
         if value is not None and not isinstance(value, Mapping):
             self._fault(name, "a group of keys", value)
             value = None
-        return ConfigKeys(cast("Mapping[str, object]", value or {}), prefix=f"{name}.")
+        group = cast("Mapping[str, object]", value or {})
+        return ConfigKeys(group, prefix=f"{name}.", nonsense=self.nonsense)
 
     def finish(self, *, harmless: Collection[str] = ()) -> list[str]:
         """Refuse by name every key that was not read, and give all faults.
@@ -177,8 +234,10 @@ class ConfigKeys:
         ]
 
     def _fault(self, name: str, expected: str, value: object) -> int:
-        got = "it is missing" if value is None else f"got {value!r}"
-        self.refuse(name, f"must be {expected}, {got}")
+        if value is None:  # to another reader it may have a default
+            self.refuse(name, f"must be {expected}, it is missing")
+        else:
+            self.mean_nothing(name, f"must be {expected}, got {value!r}")
         return 1
 
 
@@ -186,6 +245,10 @@ def _is_positive(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return 0 < value <= sys.float_info.max
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int and 0 <= value <= _LONGEST
 
 
 def _listed(value: object) -> list[object]:

@@ -10,7 +10,7 @@ from clearhead.transformer.families.bert import BERT, DISTILBERT, ROBERTA
 from clearhead.transformer.families.family import Family
 from clearhead.transformer.families.gemma import GEMMA2, GEMMA3
 from clearhead.transformer.families.gpt import GPT2, GPT_NEOX
-from clearhead.transformer.families.keys import HARMLESS, OFF, ConfigKeys
+from clearhead.transformer.families.keys import HARMLESS, OFF, ConfigKeys, NonsenseError
 from clearhead.transformer.families.llama import LLAMA, MISTRAL, QWEN2, QWEN3
 from clearhead.transformer.families.llama4 import LLAMA4
 from clearhead.transformer.families.phi3 import PHI3
@@ -78,7 +78,8 @@ def from_hugging_face(keys: Mapping[str, object]) -> TransformerConfig:
 
     Raises:
         CheckpointError: the family is not readable, a key is missing, faulty or unknown, or the
-            numbers make no Transformer; all faults at once.
+            numbers make no Transformer; all faults at once. A `NonsenseError` where one of them
+            means nothing to any reader.
     """
     family = family_of(keys)
     reader = ConfigKeys(keys)
@@ -94,7 +95,8 @@ def from_hugging_face(keys: Mapping[str, object]) -> TransformerConfig:
     except InputError as fault:
         # A faulty key was read as 1, so combinations can be judged only where there is none.
         faults = reader.faults or [" ".join(str(fault).split())]
-    raise CheckpointError(gathered(f"the config of this {family.model_type} model", faults))
+    kind = NonsenseError if reader.nonsense else CheckpointError
+    raise kind(gathered(f"the config of this {family.model_type} model", faults))
 
 
 def _architecture(keys: Mapping[str, object]) -> str | None:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from clearhead.transformer.config import LayerKind
 from clearhead.transformer.families.family import Family
 from clearhead.transformer.families.keys import ConfigKeys
 from clearhead.transformer.families.reading import layer_windows, read_rotary
@@ -35,6 +36,7 @@ def llama_fields(
     d_head: int | None = None,
     epsilon: float = 1e-6,
     theta: float = 10_000.0,
+    fraction: float | None = None,
     interleaved: bool = False,
 ) -> dict[str, Any]:
     """Read what Llama and its kin have in common.
@@ -46,6 +48,7 @@ def llama_fields(
         d_head: width of a head, likewise; None is d_model / heads.
         epsilon: of the norms, likewise.
         theta: base of the rotary frequencies, likewise.
+        fraction: how much of a head turns, likewise; None is all of it, whatever a file says.
         interleaved: whether neighbours are a pair that turns.
 
     Returns:
@@ -54,7 +57,14 @@ def llama_fields(
     d_model, heads = keys.size("hidden_size"), keys.size("num_attention_heads")
     context = keys.size("max_position_embeddings", default=context)
     d_head = keys.size("head_dim", default=d_head or max(d_model // heads, 1))
-    rotary = read_rotary(keys, d_k=d_head, context=context, theta=theta, interleaved=interleaved)
+    rotary = read_rotary(
+        keys,
+        d_k=d_head,
+        context=context,
+        theta=theta,
+        fraction=fraction,
+        interleaved=interleaved,
+    )
     return {
         "vocabulary_size": keys.size("vocab_size"),
         "context_length": context,
@@ -85,11 +95,9 @@ def _llama(keys: ConfigKeys) -> dict[str, Any]:
 
 def _mistral(keys: ConfigKeys) -> dict[str, Any]:
     fields = llama_fields(keys, context=131_072, kv_heads=8)
-    kinds = ["sliding_attention"]
-    return {
-        **fields,
-        "pattern": layer_windows(keys, layers=fields["layers"], kinds=kinds, window=4096),
-    }
+    keys.value("layer_types")  # a Mistral's layers all have the window, whatever a file says
+    window = keys.maybe_size("sliding_window", default=4096)
+    return {**fields, "pattern": (LayerKind(window=window),)}
 
 
 def _qwen2(keys: ConfigKeys) -> dict[str, Any]:
@@ -109,10 +117,9 @@ def _qwen3(keys: ConfigKeys) -> dict[str, Any]:
 def _qwen(keys: ConfigKeys, *, d_head: int | None) -> dict[str, Any]:
     fields = llama_fields(keys, context=32_768, kv_heads=32, d_head=d_head)
     layers = fields["layers"]
-    first = keys.value("max_window_layers")
+    begin = keys.count("max_window_layers", default=28)
     keys.only("use_mrope", known=False)
     slides = keys.flag("use_sliding_window", default=False)
-    begin = first if isinstance(first, int) else 28
     kinds = [
         "sliding_attention" if slides and n >= begin else "full_attention" for n in range(layers)
     ]

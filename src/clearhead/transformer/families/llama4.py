@@ -1,6 +1,6 @@
 """Llama 4's text model: chunks, layers without positions, temperature, norms and experts."""
 
-from typing import Any, cast
+from typing import Any
 
 from clearhead.transformer.config import Experts, LayerKind, QueryTemperature
 from clearhead.transformer.families.family import Family
@@ -73,22 +73,19 @@ def _llama4(keys: ConfigKeys) -> dict[str, Any]:
 def _turning_layers(keys: ConfigKeys, layers: int) -> list[bool]:
     """Which layers turn queries and keys: 1 in the list that is called the other way round."""
     every = keys.size("no_rope_layer_interval", default=4)
-    named = keys.value("no_rope_layers")
-    listed = cast("list[object]", named) if isinstance(named, list) else []
-    if len(listed) == layers:
-        return [bool(turns) for turns in listed]
+    named = keys.counts("no_rope_layers")
+    if named and len(named) == layers:
+        return [bool(turns) for turns in named]
     if named:
-        keys.refuse("no_rope_layers", f"must have one number for each of {layers} layers")
+        keys.mean_nothing("no_rope_layers", f"must have one number for each of {layers} layers")
     return [(n + 1) % every != 0 for n in range(layers)]
 
 
 def _mixed_layers(keys: ConfigKeys, layers: int) -> set[int]:
     """Which layers have experts."""
     step = keys.size("interleave_moe_layer_step", default=1)
-    named = keys.value("moe_layers")
-    if isinstance(named, list):
-        return {n for n in cast("list[object]", named) if isinstance(n, int)}
-    return set(range(step - 1, layers, step))
+    named = keys.counts("moe_layers")
+    return set(range(step - 1, layers, step) if named is None else named)
 
 
 def _temperature(keys: ConfigKeys) -> QueryTemperature | None:

@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from clearhead.transformer.config import LayerKind
 from clearhead.transformer.families.family import Family
 from clearhead.transformer.families.keys import ConfigKeys
 from clearhead.transformer.families.layout import Layout, Rows
 from clearhead.transformer.families.llama import LLAMA_MODULES, llama_fields
-from clearhead.transformer.families.reading import layer_windows
 
 __all__ = ["PHI3"]
 
@@ -27,12 +27,10 @@ _MODULES: dict[str, str | Layout] = {
 
 def _phi3(keys: ConfigKeys) -> dict[str, Any]:
     keys.only("attention_bias", known=False)
-    fields = llama_fields(keys, context=4096, epsilon=1e-5)
-    kinds = ["sliding_attention"]
-    return {
-        **fields,
-        "pattern": layer_windows(keys, layers=fields["layers"], kinds=kinds, window=None),
-    }
+    fields = llama_fields(keys, context=4096, epsilon=1e-5, fraction=1.0)
+    keys.value("layer_types")  # a Phi-3's layers all have the window, whatever a file says
+    window = keys.maybe_size("sliding_window", default=None)
+    return {**fields, "pattern": (LayerKind(window=window),)}
 
 
 PHI3 = Family(

@@ -20,6 +20,9 @@ from clearhead.transformer.families.keys import ConfigKeys
 
 __all__ = ["layer_windows", "read_rotary", "shortest", "turning"]
 
+_ORIGINAL = "original_max_position_embeddings"
+_PART = "partial_rotary_factor"
+
 
 def read_rotary(
     keys: ConfigKeys,
@@ -27,7 +30,7 @@ def read_rotary(
     d_k: int,
     context: int,
     theta: float = 10_000.0,
-    fraction: float = 1.0,
+    fraction: float | None = None,
     interleaved: bool = False,
 ) -> Rotary:
     """Read base, scaling and width of rotary positions, in the new spelling or the old one.
@@ -40,7 +43,8 @@ def read_rotary(
         d_k: width of a head.
         context: number of positions, for a scaling that does not name the original one.
         theta: base where none is named.
-        fraction: how much of a head turns where nothing is said.
+        fraction: how much of a head turns where nothing is said; None for a family that turns the
+            whole of it, whatever a file says, as transformers does.
         interleaved: whether neighbours are a pair.
 
     Returns:
@@ -51,14 +55,24 @@ def read_rotary(
         keys.faults.append("rope_parameters and rope_scaling are both set, only one of them may be")
     group = old or new
     theta = group.number("rope_theta", default=keys.number("rope_theta", default=theta))
-    fraction = keys.number("partial_rotary_factor", default=fraction)
-    fraction = group.number("partial_rotary_factor", default=fraction)
-    if fraction > 1:
-        keys.refuse("partial_rotary_factor", f"must be at most 1, got {fraction}")
-        fraction = 1.0
+    part = group.number(_PART, default=keys.number(_PART, default=fraction or 1.0))
+    if part > 1:
+        keys.mean_nothing(_PART, f"must be at most 1, got {part}")
+        part = 1.0
     rotary = turning(
-        keys, group, d_k=d_k, context=context, theta=theta, fraction=fraction, pairs=interleaved
+        keys,
+        group,
+        d_k=d_k,
+        context=context,
+        # what stands outside the group goes before what stands in it, as in transformers
+        original=keys.maybe_size(_ORIGINAL, default=None),
+        theta=theta,
+        fraction=1.0 if fraction is None else part,
+        pairs=interleaved,
     )
+    if fraction is None and part != 1 and rotary.scaling is not None:
+        # transformers makes too few scaled frequencies for such a head, and cannot run the model
+        keys.refuse(_PART, f"is {part}, only 1.0 is known where all of a head turns")
     keys.faults += group.finish()
     return rotary
 
@@ -69,6 +83,7 @@ def turning(
     *,
     d_k: int,
     context: int,
+    original: int | None = None,
     theta: float,
     fraction: float = 1.0,
     pairs: bool = False,
@@ -80,6 +95,8 @@ def turning(
         group: the keys that tell of the scaling.
         d_k: width of a head.
         context: number of positions.
+        original: of the model before its positions were scaled; None is what the group says, or
+            ``context``.
         theta: base of the frequencies.
         fraction: how much of a head turns.
         pairs: whether neighbours are a pair.
@@ -87,7 +104,7 @@ def turning(
     width = None if fraction == 1.0 else int(d_k * fraction)
     before = len(group.faults) + len(keys.faults)
     try:
-        scaling = _scaling(keys, group, context)
+        scaling = _scaling(group, original, context)
         rotary = Rotary(theta=theta, scaling=scaling, width=width, interleaved=pairs)
     except InputError as fault:
         rotary = Rotary()
@@ -132,9 +149,8 @@ def shortest(kinds: Sequence[LayerKind]) -> tuple[LayerKind, ...]:
     return tuple(kinds)
 
 
-def _scaling(keys: ConfigKeys, group: ConfigKeys, context: int) -> RotaryScaling | None:
+def _scaling(group: ConfigKeys, original: int | None, context: int) -> RotaryScaling | None:
     kind, older_name = group.value("rope_type"), group.value("type")
-    original = keys.size("original_max_position_embeddings", default=context)
     kind = str(kind or older_name or "default")
     if kind == "default":
         return None
@@ -144,35 +160,33 @@ def _scaling(keys: ConfigKeys, group: ConfigKeys, context: int) -> RotaryScaling
     return _SCALINGS[kind](group, original, context)
 
 
-def _linear(group: ConfigKeys, original: int, context: int) -> LinearScaling:
+def _linear(group: ConfigKeys, original: int | None, context: int) -> LinearScaling:
     del original, context
     return LinearScaling(group.number("factor"))
 
 
-def _dynamic(group: ConfigKeys, original: int, context: int) -> DynamicScaling:
+def _dynamic(group: ConfigKeys, original: int | None, context: int) -> DynamicScaling:
     del original
-    group.value("original_max_position_embeddings")  # the released models go by the whole context
+    group.value(_ORIGINAL)  # the released models go by the whole context
     return DynamicScaling(group.number("factor"), original_context=context)
 
 
-def _llama3(group: ConfigKeys, original: int, context: int) -> Llama3Scaling:
-    del context
+def _llama3(group: ConfigKeys, original: int | None, context: int) -> Llama3Scaling:
     return Llama3Scaling(
         factor=group.number("factor"),
         low_frequency_factor=group.number("low_freq_factor"),
         high_frequency_factor=group.number("high_freq_factor"),
-        original_context=group.size("original_max_position_embeddings", default=original),
+        original_context=_original(group, original, context),
     )
 
 
-def _yarn(group: ConfigKeys, original: int, context: int) -> YarnScaling:
-    del context
+def _yarn(group: ConfigKeys, original: int | None, context: int) -> YarnScaling:
     factor = group.number("factor")
     mscale, of_all = group.maybe_number("mscale"), group.maybe_number("mscale_all_dim")
     natural = yarn_attention_factor(factor, mscale=mscale, mscale_all_dim=of_all)
     return YarnScaling(
         factor=factor,
-        original_context=group.size("original_max_position_embeddings", default=original),
+        original_context=_original(group, original, context),
         attention_factor=group.number("attention_factor", default=natural),
         beta_fast=group.number("beta_fast", default=32.0),
         beta_slow=group.number("beta_slow", default=1.0),
@@ -180,8 +194,8 @@ def _yarn(group: ConfigKeys, original: int, context: int) -> YarnScaling:
     )
 
 
-def _longrope(group: ConfigKeys, original: int, context: int) -> LongRopeScaling:
-    original = group.size("original_max_position_embeddings", default=original)
+def _longrope(group: ConfigKeys, original: int | None, context: int) -> LongRopeScaling:
+    original = _original(group, original, context)
     factor = group.number("factor", default=context / original)
     # a text of one position has no longer one to compare with: inf is refused where it counts
     natural = (
@@ -195,7 +209,13 @@ def _longrope(group: ConfigKeys, original: int, context: int) -> LongRopeScaling
     )
 
 
-_SCALINGS: Mapping[str, Callable[[ConfigKeys, int, int], RotaryScaling]] = {
+def _original(group: ConfigKeys, original: int | None, context: int) -> int:
+    """Positions before scaling; what the group says is read in any case."""
+    within = group.size(_ORIGINAL, default=context)
+    return original or within
+
+
+_SCALINGS: Mapping[str, Callable[[ConfigKeys, int | None, int], RotaryScaling]] = {
     "linear": _linear,
     "dynamic": _dynamic,
     "yarn": _yarn,
