@@ -240,7 +240,7 @@ def test_a_closed_pipe_is_quiet(folder) -> None:
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
 def test_any_output_encoding_will_do(folder, encoding) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
-    drawn = ["--temperature", "1", "--seed", "3"]
+    drawn = ["--temperature", "1", "--seed", "3", "--max-new-tokens", "40"]
     with start(folder, *drawn, env=environment) as process:
         shown, said = process.communicate(timeout=120)
     assert (process.returncode, said) == (0, b"")

@@ -11,7 +11,15 @@ import typer
 
 from clearhead.errors import CheckpointError, InputError, gathered
 from clearhead.report.given import given_text
-from clearhead.report.terminal import OutputError, plain_for, status, write_whole
+from clearhead.report.terminal import (
+    OutputError,
+    Terminal,
+    plain_for,
+    rendered,
+    status,
+    write_diagnosis,
+    write_whole,
+)
 from clearhead.transformer.generation.settings import Sampling, length_faults, stop_faults
 
 if TYPE_CHECKING:
@@ -124,6 +132,8 @@ def generate_command(
     if as_json:
         told = {"model": loaded.clearhead_name, "weights": loaded.clearhead_origin, "prompt": read}
         write_whole(_json(told, pieces.generated, sampling), sys.stdout)
+    elif code == 0 and max_new_tokens is None:
+        _say_bound(pieces.generated)
     return code
 
 
@@ -180,6 +190,20 @@ def _shown(pieces: "Stream", *, wanted: bool) -> int:
     if wanted:
         write_whole("\n", sys.stdout)
     return code
+
+
+def _say_bound(made: "Generated") -> None:
+    """Say that a text ends only because of a bound that nobody asked for, in one dim line."""
+    from rich.text import Text
+
+    count = len(made.token_ids)
+    why = {
+        "max_new_tokens": "the default; --max-new-tokens N changes it",
+        "context": "the model reads no more; shorten the prompt",
+    }.get(made.stopped_by)
+    if why is not None:
+        line = Text(f"clearhead: cut at {count} new tokens: {why}", style="dim")
+        write_diagnosis(rendered(line, Terminal.of(sys.stderr)))
 
 
 def _json(told: Mapping[str, object], made: "Generated", sampling: Sampling) -> str:

@@ -46,9 +46,33 @@ def test_where_a_decoder_begins(tmp_path) -> None:
     assert endings_of(model(tmp_path, {"forced_bos_token_id": 0}, {}), None).start == ()
 
 
-def test_what_is_no_id_is_none(tmp_path) -> None:
-    odd = model(tmp_path, {"eos_token_id": True}, {"eos_token_id": ["x", 3, None]})
-    assert endings_of(odd, None) == Endings(end=(3,))
+@pytest.mark.parametrize("value", ["abc", [1.5], -7, [3, -1], 2**63, 10**30, True, [None], {}, 1.0])
+def test_what_is_no_id_is_refused_with_its_file(value, tmp_path) -> None:
+    told = f"must be the id of a token, or a list of them, got {value!r}"
+    for given, name in (
+        (({"eos_token_id": value}, {}), "config.json"),
+        (({}, {"eos_token_id": value}), "generation_config.json"),
+    ):
+        with pytest.raises(CheckpointError) as caught:
+            endings_of(model(tmp_path, *given), WORDS)
+        assert str(caught.value) == f"{tmp_path / name} cannot be read: eos_token_id {told}"
+
+
+def test_all_that_are_no_ids_stand_in_one_message(tmp_path) -> None:
+    keys = dict.fromkeys(("eos_token_id", "decoder_start_token_id", "forced_bos_token_id"), "x")
+    with pytest.raises(CheckpointError) as caught:
+        endings_of(model(tmp_path, keys), None)
+    assert str(caught.value) == (
+        f"{tmp_path / 'config.json'} cannot be read, 3 faults:\n"
+        + "\n".join(
+            f"  - {key} must be the id of a token, or a list of them, got 'x'" for key in keys
+        )
+    )
+
+
+def test_an_id_beyond_the_vocabulary_ends_nothing_and_is_none_of_our_business(tmp_path) -> None:
+    assert endings_of(model(tmp_path, {"eos_token_id": 50_256}), None).end == (50_256,)
+    assert endings_of(model(tmp_path, {"eos_token_id": []}), WORDS).end == (1,)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "\xff"])
