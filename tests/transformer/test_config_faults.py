@@ -75,7 +75,7 @@ def test_a_context_is_a_number_or_none(value):
     assert faults(context_length=value) == [f"{expected}, got {value!r}"]
 
 
-@pytest.mark.parametrize("value", [0, -1.0, math.nan, math.inf, "1", True])
+@pytest.mark.parametrize("value", [0, -1.0, math.nan, math.inf, 10**400, "1", True])
 def test_factors_are_positive(value):
     for name in ("norm_epsilon", "embedding_scale", "logits_scale"):
         assert faults(**{name: value}) == [
@@ -166,6 +166,19 @@ def test_faults_of_a_kind_of_layer():
         "scale of pattern[1] must be a positive number, got 0.0",
         f"temperature of pattern[1] must have positive numbers, got {heat!r}",
         f"experts of pattern[1] {count}, got {some!r}",
+    ]
+
+
+@pytest.mark.parametrize("name", ["layers", "d_k", "context_length"])
+def test_no_size_is_above_what_64_bits_count(name):
+    assert f"{name} must be at most 2**62, got {2**62 + 1}" in faults(**{name: 2**62 + 1})
+
+
+@pytest.mark.parametrize("name", ["window", "chunk"])
+def test_no_layer_sees_farther_than_64_bits_count(name):
+    assert faults(pattern=(LayerKind(**{name: 2**62}),)) == []
+    assert faults(pattern=(LayerKind(**{name: 10**20}),)) == [
+        f"{name} of pattern[0] must be at most 2**62, got {10**20}"
     ]
 
 

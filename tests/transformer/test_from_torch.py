@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import clearhead as ch
-from clearhead.errors import UnsupportedError
+from clearhead.errors import InputError, UnsupportedError
 from clearhead.transformer.attention import MultiHeadAttention
 from tests.accuracy import assert_double
 
@@ -60,4 +60,13 @@ def test_what_cannot_be_taken_over_is_said_at_once():
         "  - kdim (4) and vdim (6) must be one source's width\n"
         "  - add_bias_kv: a learned key and value beside the source's are not known\n"
         "  - add_zero_attn: a key of zeros is not known; sinks=True is close to it"
+    )
+
+
+@pytest.mark.parametrize("given", [None, nn.Linear(2, 2)])
+def test_what_is_no_attention_of_pytorch(given):
+    with pytest.raises(InputError) as caught:
+        MultiHeadAttention.from_torch(given)
+    assert str(caught.value) == (
+        f"module must be a torch.nn.MultiheadAttention, got {type(given).__name__}"
     )

@@ -1,6 +1,6 @@
 """What can be wrong with the values of a configuration, and with what they are together."""
 
-import math
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, cast, get_args
 
@@ -10,6 +10,7 @@ __all__ = ["config_faults"]
 
 _POSITIVE = ("vocabulary_size", "d_model", "d_ff", "layers", "heads")
 _NOT_NEGATIVE = ("kv_heads", "d_k", "d_v", "token_types")
+_LARGEST = 2**62
 _FLAGS = (
     *("embedding_norm", "parallel", "final_norm", "input_bias", "output_bias", "sinks", "gated"),
     *("feed_forward_bias", "predicts", "logits_transform", "logits_bias", "tied_embeddings"),
@@ -48,6 +49,8 @@ def _sizes(fields: Mapping[str, Any]) -> Iterator[str]:
     context = fields["context_length"]
     if context is not None and not _whole(context, least=1):
         yield f"context_length must be a positive whole number or None, got {context!r}"
+    for name in (*_POSITIVE, *_NOT_NEGATIVE, "context_length"):
+        yield from _too_large(name, fields[name])
 
 
 def _numbers(fields: Mapping[str, Any]) -> Iterator[str]:
@@ -118,6 +121,7 @@ def _layers(fields: Mapping[str, Any]) -> Iterator[str]:
             value = getattr(kind, name)
             if value is not None and not _whole(value, least=1):
                 yield f"{name} of pattern[{place}] must be a positive whole number, got {value!r}"
+            yield from _too_large(f"{name} of pattern[{place}]", value)
         if kind.scale is not None and not _positive(kind.scale):
             yield f"scale of pattern[{place}] must be a positive number, got {kind.scale!r}"
         heat = kind.temperature
@@ -178,5 +182,13 @@ def _whole(value: object, *, least: int) -> bool:
     return type(value) is int and value >= least
 
 
+def _too_large(name: str, value: object) -> Iterator[str]:
+    """Say so of a number with which positions could not be counted in 64 bits."""
+    if type(value) is int and value > _LARGEST:
+        yield f"{name} must be at most 2**62, got {value}"
+
+
 def _positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return 0 < value <= sys.float_info.max

@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from clearhead.errors import UnsupportedError, gathered
+from clearhead.errors import InputError, UnsupportedError, gathered
 from clearhead.transformer.attention import MultiHeadAttention
 
 __all__ = ["attention_from_torch"]
@@ -27,6 +27,7 @@ def attention_from_torch(module: nn.MultiheadAttention) -> MultiHeadAttention:
         Ours, with copies of its weights, in their dtype and where they lie.
 
     Raises:
+        InputError: it is no ``torch.nn.MultiheadAttention``.
         UnsupportedError: keys and values come from sources of different widths, or are added to by
             ``add_bias_kv`` or ``add_zero_attn``; all faults at once.
     """
@@ -52,6 +53,10 @@ def attention_from_torch(module: nn.MultiheadAttention) -> MultiHeadAttention:
 
 
 def _refuse(module: Any) -> None:
+    if not _is_theirs(module):
+        raise InputError(
+            f"module must be a torch.nn.MultiheadAttention, got {type(module).__name__}"
+        )
     faults: list[str] = []
     if module.kdim != module.vdim:
         faults.append(f"kdim ({module.kdim}) and vdim ({module.vdim}) must be one source's width")
@@ -61,6 +66,10 @@ def _refuse(module: Any) -> None:
         faults.append("add_zero_attn: a key of zeros is not known; sinks=True is close to it")
     if faults:
         raise UnsupportedError(gathered("this nn.MultiheadAttention cannot be taken over", faults))
+
+
+def _is_theirs(module: object) -> bool:
+    return isinstance(module, nn.MultiheadAttention)
 
 
 def _input_weights(module: Any) -> tuple[Tensor, ...]:

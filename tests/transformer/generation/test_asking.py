@@ -46,6 +46,22 @@ def test_all_faults_are_told_at_once() -> None:
     )
 
 
+@pytest.mark.parametrize("given", [1.5, "x", True, torch.tensor([1])])
+def test_what_lists_no_tokens(given) -> None:
+    listed = [given] if isinstance(given, float | bool) else list(given)
+    for name in ("end_tokens", "start_tokens"):
+        told = refused(tiny("norms around"), **{name: given})
+        assert told == f"cannot generate: {name} must be token ids from 0 to 28, got {listed}"
+
+
+@pytest.mark.parametrize("given", [5, None, [5]])
+def test_what_is_no_stop_string(given) -> None:
+    got = given[0] if isinstance(given, list) else given
+    assert refused(tiny(), stop=given, tokenizer=WORDS) == (
+        f"cannot generate: stop must be a text or several, none of them empty, got {got}"
+    )
+
+
 def test_models_that_predict_no_next_token() -> None:
     end = (
         ", and predicts no next token; a decoder that predicts is needed, such as "

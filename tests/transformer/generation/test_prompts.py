@@ -147,6 +147,19 @@ def test_text_needs_a_tokenizer(given) -> None:
         ),
         (
             [[1, 2]],
+            torch.tensor(1),
+            "attention_mask must have the shape of the ids, got () for rows of 2 ids",
+        ),
+        (
+            [[1, 2]],
+            [[1], [1, 1]],
+            (
+                "attention_mask must be bool or integers, 1 where a token is real, got list, of "
+                "which no tensor can be made"
+            ),
+        ),
+        (
+            [[1, 2]],
             torch.tensor([[0.0, -math.inf]]),
             "attention_mask must be bool or integers, 1 where a token is real, got torch.float32",
         ),

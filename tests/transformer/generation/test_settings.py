@@ -16,6 +16,7 @@ _COLD = "temperature must be 0 (the most probable token) or a positive number, g
     [
         ({"temperature": -0.5}, _COLD + "-0.5"),
         ({"temperature": math.nan}, _COLD + "nan"),
+        ({"temperature": 10**400}, _COLD + str(10**400)),
         ({"temperature": "1"}, _COLD + "'1'"),
         ({"temperature": 1, "top_k": 0}, "top_k must be a whole number of at least 1, got 0"),
         ({"temperature": 1, "top_k": 2.0}, "top_k must be a whole number of at least 1, got 2.0"),

@@ -1,8 +1,8 @@
 """From what was asked for to rows that are ready to be written."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeVar, cast
 
 from torch import Tensor, nn
 
@@ -28,6 +28,8 @@ from clearhead.transformer.generation.writing import Row, Writing
 from clearhead.transformer.model import Transformer
 
 __all__ = ["Asked", "prepare"]
+
+_One = TypeVar("_One")
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,13 +205,22 @@ def _check_memory(model: Transformer, *, batch: int, capacity: int, sources: Row
 
 
 def _stops(stop: str | Sequence[str]) -> tuple[str, ...]:
-    return (stop,) if isinstance(stop, str) else tuple(stop)
+    return (stop,) if isinstance(stop, str) else _listed(stop)
 
 
 def _ids(given: int | Collection[int] | None) -> tuple[int, ...]:
     if given is None:
         return ()
-    return (given,) if isinstance(given, int) else tuple(given)
+    return (given,) if isinstance(given, int) else _listed(given)
+
+
+def _listed(given: Collection[_One]) -> tuple[_One, ...]:
+    """Several; what is none counts as one, and is then refused as such."""
+    return tuple(given) if _can_be_listed(given) else (cast("_One", given),)
+
+
+def _can_be_listed(given: object) -> bool:
+    return isinstance(given, Iterable)
 
 
 def _control(stop: str, words: TextTokenizer | None) -> list[int]:

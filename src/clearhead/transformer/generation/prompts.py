@@ -150,13 +150,17 @@ def _told(given: object) -> str:
 
 def _real(rows: list[list[int]], attention_mask: Tensor) -> list[list[int]]:
     """The real ids of each row."""
-    mask = torch.as_tensor(attention_mask)
+    expected = "attention_mask must be bool or integers, 1 where a token is real"
+    try:
+        mask = torch.as_tensor(attention_mask)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        got = f"{type(attention_mask).__name__}, of which no tensor can be made"
+        raise InputError(f"{expected}, got {got}") from error
     if mask.is_floating_point() or mask.is_complex():
         # in a mask that is added to scores, 0 is a real token
-        raise InputError(
-            f"attention_mask must be bool or integers, 1 where a token is real, got {mask.dtype}"
-        )
-    kept = [numbers(row.long()) for row in (mask[None] if mask.dim() == 1 else mask)]
+        raise InputError(f"{expected}, got {mask.dtype}")
+    lines = {1: mask[None], 2: mask}.get(mask.dim(), ())
+    kept = [numbers(row.long()) for row in lines]
     if list(map(len, kept)) != list(map(len, rows)):
         raise InputError(
             f"attention_mask must have the shape of the ids, got {tuple(mask.shape)} "

@@ -3,7 +3,7 @@
 What is wrong with them is known before a model is loaded.
 """
 
-import math
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ class Sampling:
 
     def faults(self) -> Iterator[str]:
         """What is wrong with these values."""
-        if not (_is_number(self.temperature) and 0 <= self.temperature < math.inf):
+        if not (_is_number(self.temperature) and 0 <= self.temperature <= sys.float_info.max):
             yield (
                 "temperature must be 0 (the most probable token) or a positive number, "
                 f"got {self.temperature!r}"
