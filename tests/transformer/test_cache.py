@@ -1,5 +1,6 @@
 """The KV cache: what it costs, what it refuses, and that reading on equals reading all."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -116,6 +117,8 @@ def test_after_crop_and_reorder_reading_on_equals_reading_all(name, generator, s
     read(model, ids, cache=cache, source=source)
     cache.crop(7)
     cache.reorder([2, 0, 0])
+    if source is not None:
+        source = Encoded(source.hidden[[2, 0, 0]])
     ids = torch.cat((ids[[2, 0, 0], :7], some_ids(generator, 3, 4)), 1)
     got = read(model, ids[:, 7:], cache=cache, source=source)
     assert_double(got, read(model, ids, source=source)[:, 7:])
@@ -215,13 +218,6 @@ def test_after_all_is_forgotten_another_text_is_looked_at(generator, seeded_weig
     assert_double(read(model, ids, cache=cache, source=second), read(model, ids, source=second))
 
 
-@pytest.mark.parametrize("rows", [[], [2], [-1], [0, 5]])
-def test_rows_that_are_not_there(rows):
-    cache = KVCache(tiny_config(), batch=2, capacity=4)
-    expected = f"reorder must name rows from 0 to 1, at least one, got {rows}"
-    assert refused(lambda: cache.reorder(rows)) == expected
-
-
 def test_rows_may_become_more_or_fewer():
     cache = KVCache(tiny_config(), batch=2, capacity=4)
     cache.lengths = (3, 1)
@@ -230,22 +226,36 @@ def test_rows_may_become_more_or_fewer():
     cache.reorder([1])
     assert (cache.batch, cache.lengths) == (1, (3,))
     assert cache.layers[0].key.shape[0] == 1
+    told = "reorder must name rows from 0 to 0, at least one, got [1]"
+    assert refused(lambda: cache.reorder([1])) == told
 
 
 # ------------------------------------------------------------------------------------- bad input
 
 
-@pytest.mark.parametrize(("batch", "capacity"), [(0, 4), (1, 0), (-1, -1)])
-def test_a_cache_of_nothing_is_refused(batch, capacity):
-    assert refused(lambda: KVCache(tiny_config(), batch=batch, capacity=capacity)) == (
-        f"a cache needs a positive batch and capacity, got batch={batch}, capacity={capacity}"
-    )
+def test_a_dtype_may_be_given_by_its_name():
+    cache = KVCache(tiny_config(), capacity=np.int64(4), dtype="bfloat16")
+    assert (cache.layers[0].key.dtype, type(cache.capacity)) == (torch.bfloat16, int)
 
 
-def test_a_cache_of_an_encoder_is_refused():
-    assert refused(lambda: KVCache(tiny_config("masked"), capacity=4)) == (
-        "a cache is for a decoder: an encoder reads its text only once"
-    )
+def test_a_device_or_a_memory_that_is_not_there():
+    told = refused(lambda: KVCache(tiny_config(), capacity=4, device="nowhere"))
+    assert "device: expected one of this machine, got 'nowhere'" in told
+    for capacity in (10**15, 10**30):
+        assert refused(lambda many=capacity: KVCache(tiny_config(), capacity=many)) == (
+            f"not enough memory: a cache of 1 × {capacity:,} tokens cannot be laid out on cpu; "
+            "give a smaller batch or capacity, or a smaller dtype"
+        )
+
+
+@pytest.mark.parametrize("length", [2.5, True, None, "1", torch.tensor(2.5), torch.tensor(True)])
+def test_a_length_that_is_no_whole_number(length):
+    cache = KVCache(tiny_config(), capacity=8)
+    cache.lengths = (5,)
+    told = f"crop must be given a whole number, got {length!r}"
+    assert refused(lambda: cache.crop(length)) == told
+    cache.crop(np.int64(-1))
+    assert cache.lengths == (4,)
 
 
 def test_more_than_it_holds_is_refused_before_anything_is_read(generator, seeded_weights):

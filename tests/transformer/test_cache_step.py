@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from clearhead.errors import InputError
 from clearhead.positions.kinds import Rotary
 from clearhead.positions.scaling import LongRopeScaling
 from clearhead.transformer.cache import KVCache
@@ -68,6 +69,17 @@ def test_each_real_token_is_taken_in_at_its_position(real, lengths, generator):
     others = held.layers[1].key.clone()
     others[rows, :, positions] = 0.0
     assert not others.any()
+
+
+def test_keys_of_another_dtype_are_refused():
+    step = cache(0).step(None, rows=1, tokens=2)
+    key = torch.zeros(1, 2, 2, 4, dtype=torch.float64)
+    with pytest.raises(InputError) as caught:
+        step.memory(0).extend(key, key)
+    assert str(caught.value) == (
+        "the cache holds torch.float32 on cpu, and the model's keys are torch.float64 on cpu: make "
+        "it with that dtype= and device="
+    )
 
 
 def test_nothing_counts_as_read_before_it_is_done(generator):

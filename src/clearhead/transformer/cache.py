@@ -13,10 +13,13 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from clearhead.errors import InputError
+from clearhead.pipeline.devices import present_device
 from clearhead.positions.scaling import DynamicScaling, LongRopeScaling, RotaryScaling
-from clearhead.transformer.cache_cost import slots
+from clearhead.transformer.cache_cost import slots, whole
+from clearhead.transformer.cache_faults import check_made, rows_there
 from clearhead.transformer.cache_memory import CrossMemory, LayerMemory
 from clearhead.transformer.cache_step import CacheStep
+from clearhead.transformer.calls import Encoded
 from clearhead.transformer.config import TransformerConfig
 
 __all__ = ["KVCache"]
@@ -27,15 +30,20 @@ class KVCache:
 
     A layer with a window keeps what its window can still reach; every other layer keeps all.
 
+    It holds numbers, no gradients: a model may be called with it anywhere, but a backward pass
+    through such a call is an :class:`~clearhead.InputError`. A decoder that reads an encoder looks
+    at one ``source`` while its cache holds any token; that of a reordered cache is reordered alike.
+
     Args:
         config: of the model.
         batch: number of rows.
         capacity: most tokens a row can hold.
-        dtype: of keys and values.
+        dtype: of keys and values, as torch's or by name: the model's.
         device: where they lie.
 
     Raises:
-        InputError: ``batch`` or ``capacity`` is not positive, or the model is no decoder.
+        InputError: a size is no positive whole number, the model is no decoder, or there is no such
+            dtype, no such device or no memory for it.
 
     Cost: ``nbytes`` = layers · 2 · batch · kv_heads · capacity · d · bytes a number, less for
     windows; a step moves no key that is already there, but for a window once in 256 tokens.
@@ -47,16 +55,12 @@ class KVCache:
         *,
         batch: int = 1,
         capacity: int,
-        dtype: torch.dtype = torch.float32,
+        dtype: torch.dtype | str = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        if batch < 1 or capacity < 1:
-            raise InputError(
-                f"a cache needs a positive batch and capacity, got batch={batch}, "
-                f"capacity={capacity}"
-            )
-        if config.kind != "decoder":
-            raise InputError("a cache is for a decoder: an encoder reads its text only once")
+        check_made(config, {"batch": batch, "capacity": capacity}, dtype)
+        batch, capacity, device = int(batch), int(capacity), present_device(device)
+        self.config = config
         self.capacity = capacity
         #: lengths beyond which all angles change, so that a text must be read again
         self.switches = tuple(
@@ -75,15 +79,13 @@ class KVCache:
         #: whether what is held was turned by angles that no longer hold
         self.stale = False
         self.lengths: tuple[int, ...] = (0,) * batch
-        self.layers = tuple(
-            LayerMemory(
-                (batch, config.kv_heads, slots(config, layer, capacity)),
-                widths=(config.d_k, config.d_v),
-                window=config.layer_kind(layer).window,
-                dtype=dtype,
-                device=torch.device(device),
-            )
-            for layer in range(config.layers)
+        #: what the keys and values of cross-attention were made of
+        self.source: Encoded | None = None
+        self.layers = _laid_out(
+            config,
+            (batch, capacity),
+            dtype=getattr(torch, str(dtype).removeprefix("torch.")),
+            device=device,
         )
         self.cross: tuple[CrossMemory, ...] = tuple(
             CrossMemory() for _ in range(config.layers if config.encoder else 0)
@@ -106,9 +108,16 @@ class KVCache:
             length: how many each row keeps, 0 or more; or, below 0, how many each forgets.
 
         Raises:
-            InputError: a row holds fewer tokens than it should forget, a layer's window has already
-                moved past what it would have to hold again, or angles would change that cannot.
+            InputError: it is no whole number, a row holds fewer tokens than it should forget, a
+                layer's window has already moved past what it would have to hold again, or angles
+                would change that cannot.
         """
+        count = whole(length)
+        if count is None:
+            raise InputError(f"crop must be given a whole number, got {length!r}")
+        self._crop(count)
+
+    def _crop(self, length: int) -> None:
         if length < 0 and -length > min(self.lengths):
             raise InputError(
                 f"crop({length}) must forget at most what every row holds, got rows of "
@@ -120,6 +129,7 @@ class KVCache:
         else:
             for memory in (*self.layers, *self.cross):
                 memory.forget()
+            self.source = None
         self.stale = self.stale or any(
             new <= switch < old
             for old, new in zip(self.lengths, kept, strict=True)
@@ -153,14 +163,11 @@ class KVCache:
 
         Cost: copies the cache once.
         """
-        chosen = [int(row) for row in rows]
-        if not chosen or not all(0 <= row < self.batch for row in chosen):
-            raise InputError(
-                f"reorder must name rows from 0 to {self.batch - 1}, at least one, got {chosen}"
-            )
+        chosen = rows_there(rows, self.batch)
         for memory in (*self.layers, *self.cross):
             memory.reorder(chosen)
         self.ids = self.ids[chosen]
+        self.source = _reordered(self.source, chosen)
         self.lengths = tuple(self.lengths[row] for row in chosen)
 
     @contextmanager
@@ -176,13 +183,22 @@ class KVCache:
             self.lengths, self.stale = lengths, True
             raise
 
-    def step(self, real: Bool[Tensor, "batch n"] | None, *, rows: int, tokens: int) -> "CacheStep":
+    def step(
+        self,
+        real: Bool[Tensor, "batch n"] | None,
+        *,
+        rows: int,
+        tokens: int,
+        source: Encoded | None = None,
+    ) -> CacheStep:
         """Make room for the next tokens. Nothing counts as read until :meth:`CacheStep.done`.
 
         Args:
             real: which of them are real; None is all.
             rows: batch rows of the call.
             tokens: tokens a row, padding included.
+            source: what an encoder made of the text that is looked at; after the first tokens,
+                the same.
 
         Raises:
             InputError: another number of rows, or more tokens than the cache can hold.
@@ -201,7 +217,42 @@ class KVCache:
                 f"the cache holds {self.capacity} tokens a row, and with these there would be "
                 f"{max(ends)}: make it with a larger capacity"
             )
+        if not any(self.lengths):
+            for memory in self.cross:
+                memory.forget()  # a first call that failed may have left another source's keys
+        self.source = source
         return CacheStep(self, tuple(ends), real, tokens)
+
+
+def _laid_out(
+    config: TransformerConfig, sizes: tuple[int, int], *, dtype: torch.dtype, device: torch.device
+) -> tuple[LayerMemory, ...]:
+    """The memory of every layer, or a word on why there is none."""
+    batch, capacity = sizes
+    try:
+        return tuple(
+            LayerMemory(
+                (batch, config.kv_heads, slots(config, layer, capacity)),
+                widths=(config.d_k, config.d_v),
+                window=config.layer_kind(layer).window,
+                dtype=dtype,
+                device=device,
+            )
+            for layer in range(config.layers)
+        )
+    # what PyTorch raises where memory is short, or the number of bytes no number to it
+    except (RuntimeError, TypeError, OverflowError) as fault:
+        raise InputError(
+            f"not enough memory: a cache of {batch:,} × {capacity:,} tokens cannot be laid out on "
+            f"{device}; give a smaller batch or capacity, or a smaller dtype"
+        ) from fault
+
+
+def _reordered(source: Encoded | None, rows: Sequence[int]) -> Encoded | None:
+    if source is None:
+        return None
+    index = torch.tensor(rows, device=source.hidden.device)
+    return Encoded(source.hidden[index], None if source.real is None else source.real[index])
 
 
 def _scalings(config: TransformerConfig) -> list[RotaryScaling]:

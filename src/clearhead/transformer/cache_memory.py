@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from clearhead.transformer.cache_gradients import kept, without_backward
+
 __all__ = ["CrossMemory", "LayerMemory"]
 
 
@@ -100,7 +102,9 @@ class CrossMemory:
         if self._kept is None:
             assert key is not None
             assert value is not None
-            self._kept = (key, value)
+            self._kept = (kept(key), kept(value))
+            # the call that made them would otherwise send gradients to some calls, and not to all
+            return without_backward(key, key), without_backward(value, value)
         return self._kept
 
     def forget(self) -> None:

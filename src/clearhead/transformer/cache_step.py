@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from clearhead.errors import InputError
+from clearhead.transformer.cache_gradients import kept, without_backward
 from clearhead.transformer.cache_memory import LayerMemory
 
 if TYPE_CHECKING:
@@ -123,20 +125,36 @@ class LayerStep:
         key: Float[Tensor, "batch kv_heads n d_k"] | None,
         value: Float[Tensor, "batch kv_heads n d_v"] | None,
     ) -> tuple[Float[Tensor, "batch kv_heads m d_k"], Float[Tensor, "batch kv_heads m d_v"]]:
-        """Take in the call's keys and values, and give all from ``start`` on, as views."""
+        """Take in the call's keys and values, and give all from ``start`` on, as views.
+
+        Raises:
+            InputError: they are of another dtype than the cache, or on another device.
+        """
         assert key is not None
         assert value is not None
+        self._refuse_other(key)
         memory, begins, end = self.memory, self.step.cache.lengths, max(self.step.ends)
         memory.make_room(begins, end)
         real = self.step.real
         if real is None and len(set(begins)) == 1:
             slots = slice(begins[0] - memory.start, end - memory.start)
-            memory.key[:, :, slots], memory.value[:, :, slots] = key, value
+            memory.key[:, :, slots], memory.value[:, :, slots] = kept(key), kept(value)
         else:
             rows, tokens = self.step.places(key.device)
             slots = self.step.positions(key.device).expand(len(begins), -1)[rows, tokens]
             where = (rows, slice(None), slots - memory.start)
-            memory.key[where] = key[rows, :, tokens]
-            memory.value[where] = value[rows, :, tokens]
+            memory.key[where] = kept(key)[rows, :, tokens]
+            memory.value[where] = kept(value)[rows, :, tokens]
         length = end - memory.start
-        return memory.key[:, :, :length], memory.value[:, :, :length]
+        return (
+            without_backward(memory.key[:, :, :length], key),
+            without_backward(memory.value[:, :, :length], value),
+        )
+
+    def _refuse_other(self, key: Tensor) -> None:
+        held = self.memory.key
+        if (held.dtype, held.device) != (key.dtype, key.device):
+            raise InputError(
+                f"the cache holds {held.dtype} on {held.device}, and the model's keys are "
+                f"{key.dtype} on {key.device}: make it with that dtype= and device="
+            )

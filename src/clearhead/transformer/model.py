@@ -23,6 +23,7 @@ from clearhead.errors import InputError
 from clearhead.pipeline.tap import Site
 from clearhead.transformer.attention import MultiHeadAttention
 from clearhead.transformer.cache import KVCache
+from clearhead.transformer.cache_gradients import without_backward
 from clearhead.transformer.calls import Encoded
 from clearhead.transformer.config import TransformerConfig
 from clearhead.transformer.input_faults import check_inputs
@@ -85,18 +86,20 @@ class Transformer(Stack):
             ids: tokens by number; with a cache, those that follow what it holds.
             attention_mask: 1 where one of them is real, 0 where it only fills up its row; None is
                 all real. Filling changes nothing for real tokens, on whichever side it stands.
-            source: what :meth:`encode` made of the text that a decoder with an encoder looks at.
-            documents: which text of several packed in a row each token belongs to; a token sees its
-                own text only, and positions begin anew.
+            source: what :meth:`encode` made of the text that a decoder with an encoder looks at; as
+                long as a cache holds anything, the same.
+            documents: which text of several packed in a row each token belongs to, 0 or more; a
+                token sees its own text only, and positions begin anew.
             token_types: which type each has, where the model tells types apart; None is type 0.
             cache: keys and values of what was read before; the tokens are added to it.
-            logits_to_keep: 0 keeps all positions, k the last k, a tensor the positions it lists.
+            logits_to_keep: 0 keeps all positions, k the last k or as many as there are, a tensor
+                the positions it lists.
 
         Returns:
             Logits, last vectors and the pooled vector, each where the model has it.
 
         Raises:
-            InputError: ids, mask, positions or cache do not fit; all faults at once.
+            InputError: ids, mask, positions, source or cache do not fit; all faults at once.
 
         Cost: time grows with n · m for n tokens and m keys, memory with n and m.
         """
@@ -106,8 +109,8 @@ class Transformer(Stack):
             attention_mask=attention_mask,
             documents=documents,
             token_types=token_types,
-            source=None if source is None else source.hidden,
-            cached=None if cache is None else cache.batch,
+            source=source,
+            cache=cache,
             keep=logits_to_keep,
         )
         real = real_tokens(attention_mask)
@@ -117,6 +120,7 @@ class Transformer(Stack):
             )
         else:
             x = self._after_cache(ids, real=real, cache=cache, source=source)
+            x = without_backward(x, *(() if source is None else (source.hidden,)))
         pooled = None if self.pooler is None else self.pooler(_first(x, real)).tanh()
         x = _kept(x, logits_to_keep)
         logits = None if self.to_logits is None else self.to_logits(x)
@@ -205,7 +209,7 @@ class Transformer(Stack):
         self, ids: Tensor, *, real: Tensor | None, cache: KVCache, source: Encoded | None
     ) -> Tensor:
         """The last vectors of tokens that follow what a cache holds; they are added to it."""
-        step = cache.step(real, rows=len(ids), tokens=ids.shape[1])
+        step = cache.step(real, rows=len(ids), tokens=ids.shape[1], source=source)
         if not step.outgrown:
             x = self.hidden(ids, real=real, step=step, source=source)
             step.done(ids)
@@ -214,7 +218,7 @@ class Transformer(Stack):
         text, places = step.text(ids)[:, :width], step.positions(ids.device)
         whole = torch.arange(width, device=ids.device) < ends[:, None]
         with cache.rereading():
-            again = cache.step(whole, rows=len(ids), tokens=width)
+            again = cache.step(whole, rows=len(ids), tokens=width, source=source)
             x = self.hidden(text, real=whole, step=again, source=source)
             again.done(text)
         return x.take_along_dim(places.expand(len(ids), -1)[..., None], 1)
@@ -249,4 +253,4 @@ def _first(
 def _kept(
     x: Float[Tensor, "batch n d_model"], keep: int | Tensor
 ) -> Float[Tensor, "batch kept d_model"]:
-    return x[:, keep] if isinstance(keep, Tensor) else x[:, -keep:]
+    return x[:, keep] if isinstance(keep, Tensor) else x[:, -min(int(keep), x.shape[1]) :]
