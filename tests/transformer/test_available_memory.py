@@ -50,6 +50,15 @@ def test_what_does_not_fit() -> None:
     )
 
 
+def test_several_needs_and_other_advice() -> None:
+    with pytest.raises(InputError) as caught:
+        check_memory({"a": 2_000_000, "b": 1_000_000}, 2_500_000, advice="take less")
+    assert str(caught.value) == (
+        "not enough memory: this takes 2 MB for a and 1 MB for b, 3 MB together, and 2.5 MB are "
+        "available; take less"
+    )
+
+
 @pytest.mark.parametrize(
     ("count", "shown"), [(0, "0 MB"), (999_499_999, "999 MB"), (999_500_000, "1 GB")]
 )

@@ -46,6 +46,20 @@ def test_what_a_folder_holds(tmp_path: Path) -> None:
     assert read_folder(tmp_path).origin == "from here"
 
 
+def test_bytes_in_memory_are_those_of_a_dtype_for_fractions_alone(tmp_path: Path) -> None:
+    weights(
+        folder(tmp_path) / "model.safetensors",
+        a=np.ones((2, 3), np.float16),
+        b=np.ones(5, np.float64),
+        places=np.arange(3, dtype=np.int64),
+    )
+    read = read_folder(tmp_path)
+    assert read.tensors["a"].shape == (2, 3)
+    found = [read.bytes_as(name) for name in ("float64", "float32", "bfloat16", "float16")]
+    assert found == [8 * 11 + 24, 4 * 11 + 24, 2 * 11 + 24, 2 * 11 + 24]
+    assert read.bytes_as("float32", apart_from=["b", "not there"]) == 4 * 6 + 24
+
+
 @pytest.mark.parametrize("architectures", [None, [], "LlamaForCausalLM", [3]])
 def test_an_architecture_that_is_not_told(architectures: Any, tmp_path: Path) -> None:
     weights(folder(tmp_path, architectures=architectures) / "model.safetensors")

@@ -5,7 +5,9 @@ from pathlib import Path
 
 from clearhead.errors import InputError
 
-__all__ = ["available_bytes", "check_memory"]
+__all__ = ["available_bytes", "check_memory", "gigabytes"]
+
+_ADVICE = "ask for fewer tokens or rows, or load the model in a smaller dtype"
 
 _MEMINFO = Path("/proc/meminfo")
 _CGROUP = Path("/sys/fs/cgroup")
@@ -20,12 +22,13 @@ def available_bytes() -> int | None:
     return min(told, default=None)
 
 
-def check_memory(needs: Mapping[str, int], available: int | None) -> None:
+def check_memory(needs: Mapping[str, int], available: int | None, *, advice: str = _ADVICE) -> None:
     """Refuse what cannot fit, before it is begun.
 
     Args:
         needs: bytes, by what takes them.
         available: bytes that are free; None is not known, and nothing is refused.
+        advice: what to do instead.
 
     Raises:
         InputError: they are too few.
@@ -37,7 +40,7 @@ def check_memory(needs: Mapping[str, int], available: int | None) -> None:
     together = f", {gigabytes(total)} together" if len(needs) > 1 else ""
     raise InputError(
         f"not enough memory: this takes {listed}{together}, and {gigabytes(available)} are "
-        "available; ask for fewer tokens or rows, or load the model in a smaller dtype"
+        f"available; {advice}"
     )
 
 

@@ -55,11 +55,12 @@ def from_pretrained(
         DownloadError: the download failed, or is not what was recorded.
         CheckpointError: the weights cannot be used.
         UnsupportedError: the engine that was named cannot load them.
-        InputError: another argument is wrong.
+        InputError: another argument is wrong, or the weights are more than there is memory for.
 
     Cost:
-        Memory for the weights. The first time an alias or a GGUF file is given, also the time to
-        fetch it and to write it out in float32; later starts read that.
+        Memory for the weights, which is looked for before they are read. The first time an alias or
+        a GGUF file is given, also the time to fetch it and to write it out in float32; later starts
+        read that.
     """
     if engine not in _ENGINES:
         raise InputError(f"engine: expected 'clearhead', 'transformers' or None, got {engine!r}")

@@ -6,9 +6,10 @@ from torch import nn
 from clearhead.errors import CheckpointError, InputError, UnsupportedError
 from clearhead.pipeline.devices import present_device
 from clearhead.tokens import TextTokenizer
+from clearhead.transformer.available_memory import available_bytes, check_memory
 from clearhead.transformer.families.keys import NonsenseError
 from clearhead.transformer.families.own import OWN
-from clearhead.transformer.families.spelling import described
+from clearhead.transformer.families.spelling import Described, described
 from clearhead.transformer.generation.endings import endings_of
 from clearhead.transformer.model import Transformer
 from clearhead.transformer.model_folder import ModelFolder
@@ -38,17 +39,20 @@ def load(
         encoder-decoder of ours has the ids its decoder begins with as ``clearhead_start_tokens``.
 
     Raises:
-        InputError: no such dtype or device.
+        InputError: no such dtype or device, or the weights are more than there is memory for.
         UnsupportedError: the engine was named and cannot load this folder.
         CheckpointError: the weights cannot be used.
     """
     number = _dtype(dtype)
     place = present_device("cpu" if device is None else device)
-    refusal = _refusal(folder)
+    told = _told(folder)
+    refusal = told if isinstance(told, str) else None
     if refusal and folder.family == OWN.model_type and engine != "transformers":
         raise CheckpointError(f"{folder.path / 'config.json'} cannot be read: {refusal}")
     if engine == "clearhead" and refusal:
         raise UnsupportedError(f'engine="clearhead" cannot load {name}: {refusal}')
+    if place.type == "cpu":
+        _check_memory(folder, told, number)
     if engine == "transformers" or refusal:
         # Its import takes seconds, which a model of ours does without.
         from clearhead.transformer.hugging_face import load_hugging_face, wrapped_tokenizer
@@ -67,15 +71,33 @@ def load(
     return model
 
 
-def _refusal(folder: ModelFolder) -> str | None:
-    """Why our own Transformer cannot load a folder, or None; what no engine can is raised."""
+def _told(folder: ModelFolder) -> Described | str:
+    """What our own Transformer reads, or why it cannot; what no engine can read is raised."""
     try:
-        described(folder.config)
+        return described(folder.config)
     except NonsenseError as fault:
         raise CheckpointError(f"{folder.path / 'config.json'} cannot be read: {fault}") from fault
     except CheckpointError as fault:
         return str(fault)
-    return None
+
+
+def _check_memory(folder: ModelFolder, told: Described | str, dtype: torch.dtype) -> None:
+    """Refuse weights that memory cannot hold, before any of them is read.
+
+    Those that stay mapped to their file count as well: the first run reads them all into memory,
+    and where there is no room for all, every run reads them from the disk again.
+    """
+    again: list[str] = []
+    if isinstance(told, Described) and told.config.tied_embeddings:
+        # of two that are one tensor in the model, a file may hold both
+        again = [twin for twin, name in told.family.twins.items() if name in folder.tensors]
+    name = str(dtype).removeprefix("torch.")
+    smaller = "load it in a smaller dtype, such as bfloat16, or " if dtype.itemsize > 2 else ""
+    check_memory(
+        {f"the weights in {folder.path} as {name}": folder.bytes_as(name, apart_from=again)},
+        available_bytes(),
+        advice=f"{smaller}take a smaller model",
+    )
 
 
 def _tokenizer(folder: ModelFolder) -> TextTokenizer | None:

@@ -5,15 +5,16 @@ name files that lie in the folder, and no file may ask for more than there is.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal, cast
 
 from clearhead.errors import CheckpointError, InputError, gathered
 from clearhead.transformer.cache_folder import SEAL
 from clearhead.transformer.replacing import cut_off
-from clearhead.transformer.safetensors_file import Outline, read_header, unique_pairs
+from clearhead.transformer.safetensors_file import BITS, Outline, read_header, unique_pairs
 
 __all__ = ["INDEX", "WEIGHTS", "Form", "ModelFolder", "lacking", "read_folder"]
 
@@ -26,6 +27,7 @@ WEIGHTS: Mapping[Form, str] = {"safetensors": "model.safetensors", "pickle": "py
 INDEX: Mapping[Form, str] = {form: f"{name}.index.json" for form, name in WEIGHTS.items()}
 _PROGRAMS = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".h5", ".msgpack")
 _NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+_WIDTHS = {name: BITS[kind] // 8 for kind, name in _NAMES.items()}
 # Keys that say how many layers there are, in any family.
 _LAYERS = """
     num_hidden_layers n_layer n_layers num_layers num_decoder_layers encoder_layers decoder_layers
@@ -46,6 +48,7 @@ class ModelFolder:
         stored_as: the kinds of fractions in them, such as ``("bfloat16",)``.
         origin: in words, what the weights are, where `clearhead` wrote the folder; else None.
         form: how they are stored.
+        tensors: what each tensor in them is, by name.
     """
 
     path: Path
@@ -54,6 +57,20 @@ class ModelFolder:
     stored_as: tuple[str, ...]
     origin: str | None
     form: Form = "safetensors"
+    tensors: Mapping[str, Outline] = field(default_factory=dict[str, Outline])
+
+    def bytes_as(self, dtype: str, *, apart_from: Collection[str] = ()) -> int:
+        """Bytes of the weights in memory: fractions in a dtype, all others as they are stored.
+
+        Args:
+            dtype: its name, such as ``"float32"``.
+            apart_from: tensors that are not counted.
+        """
+        return sum(
+            _WIDTHS[dtype] * math.prod(one.shape) if one.kind in _NAMES else one.end - one.start
+            for name, one in self.tensors.items()
+            if name not in apart_from
+        )
 
     @property
     def family(self) -> str:
@@ -94,13 +111,15 @@ def read_folder(path: Path, *, weights: Form = "safetensors") -> ModelFolder:
         raise InputError(f"weights: expected {listed}, got {weights!r}")
     config = _read_object(path / "config.json")
     files = _weight_files(path, weights)
-    kinds = [one.kind for file in files for one in _outlines(file, weights).values()]
-    _check_layers(path, config, tensors=len(kinds))
+    outlines = [_outlines(file, weights) for file in files]
+    _check_layers(path, config, tensors=sum(map(len, outlines)))
+    tensors = {name: one for held in outlines for name, one in held.items()}
+    kinds = {one.kind for one in tensors.values()}
     origin = _read_object(path / SEAL).get("origin") if (path / SEAL).is_file() else None
     # Whole numbers among the tensors are tables of places, not weights.
     stored_as = tuple(sorted({_NAMES[kind] for kind in kinds if kind in _NAMES}))
     return ModelFolder(
-        path, config, files, stored_as, None if origin is None else str(origin), weights
+        path, config, files, stored_as, None if origin is None else str(origin), weights, tensors
     )
 
 
