@@ -92,7 +92,8 @@ def test_another_source_is_refused_while_anything_is_held(generator, seeded_weig
     cache = KVCache(model.config, batch=2, capacity=32, dtype="float64")
     first, second = (model.encode(some_ids(generator, 2, 5)) for _ in "ab")
     model(ids, cache=cache, source=first)
-    for other in (second, Encoded(first.hidden[:, :4]), Encoded(first.hidden, first.hidden > 9)):
+    padded = Encoded(first.hidden, torch.arange(5).expand(2, -1) > 0)
+    for other in (second, Encoded(first.hidden[:, :4]), padded):
         assert SOURCE in refused(lambda given=other: model(ids, cache=cache, source=given))
     assert cache.lengths == (3, 3)
     model(ids, cache=cache, source=Encoded(first.hidden.clone()))
