@@ -97,23 +97,27 @@ def replacing(folder: Path) -> Generator[Replacement]:
         with _alone(folder) as is_alone:
             _clean(folder, oldest=0 if is_alone else _STALE_SECONDS)
             new = folder / f"{_MARK}{secrets.token_hex(4)}"
-            new.mkdir()
             try:
+                new.mkdir()
                 yield Replacement(folder, new)
             finally:
                 shutil.rmtree(new, ignore_errors=True)
+                _unmake(made)  # while nobody else is in there
     except OSError as fault:
+        _unmake(made)
         raise refused(folder, fault) from fault
-    finally:
-        for one in made:
-            with suppress(OSError):
-                one.rmdir()  # goes only where it is empty
 
 
 def _missing(folder: Path) -> list[Path]:
     """The folders of a path that have to be made, the innermost first."""
     chain = [folder, *folder.parents]
     return [one for one in chain if not one.exists()]
+
+
+def _unmake(made: Sequence[Path]) -> None:
+    for one in made:
+        with suppress(OSError):
+            one.rmdir()  # goes only where it is empty
 
 
 def refused(folder: Path, fault: OSError) -> CheckpointError:
@@ -157,7 +161,10 @@ def _locked(folder: Path) -> int | None:
         folder.mkdir(parents=True, exist_ok=True)
         if sys.platform == "win32":
             return None
-        handle = os.open(folder, os.O_RDONLY)
+        try:
+            handle = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
         try:
             is_locked, is_there = _lock(handle, folder), _is_at(handle, folder)
         except BaseException:
