@@ -15,7 +15,15 @@ from pathlib import Path
 
 import torch
 
-__all__ = ["alternating", "calibrated", "child", "clock", "median_seconds"]
+__all__ = [
+    "alternating",
+    "calibrated",
+    "child",
+    "clock",
+    "forget_peak",
+    "median_seconds",
+    "peak_gigabytes",
+]
 
 DRIFT = 1.10
 
@@ -64,6 +72,18 @@ def child(script: Path, *arguments: object) -> dict[str, float]:
     command = [sys.executable, str(script), *map(str, arguments)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def forget_peak() -> None:
+    """Count this process's peak memory from here on."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_gigabytes() -> float:
+    """Most memory this process has held since."""
+    status = Path("/proc/self/status").read_text().splitlines()
+    peak = next(line for line in status if line.startswith("VmHWM"))
+    return int(peak.split()[1]) * 1024 / 1e9
 
 
 def _product() -> float:

@@ -3,11 +3,11 @@
 import json
 import sys
 import time
-from pathlib import Path
 
 import torch
 
 import clearhead as ch
+from bench.measure import forget_peak, peak_gigabytes
 
 
 def main(n: int, mode: str) -> dict[str, float]:
@@ -18,7 +18,7 @@ def main(n: int, mode: str) -> dict[str, float]:
     held = dense = 0.0
     with torch.no_grad():
         model(ids[:, :64])
-        Path("/proc/self/clear_refs").write_text("5")  # the peak from here on
+        forget_peak()
         start = time.perf_counter()
         if mode == "traced":
             trace = ch.trace(model, ids)
@@ -29,10 +29,7 @@ def main(n: int, mode: str) -> dict[str, float]:
             )
             held = sum(a.nbytes for a in output.attentions or ()) / 1e9
         seconds = time.perf_counter() - start
-    status = Path("/proc/self/status").read_text().splitlines()
-    peak = next(line for line in status if line.startswith("VmHWM"))
-    peak_gigabytes = int(peak.split()[1]) * 1024 / 1e9
-    return {"peak": peak_gigabytes, "seconds": seconds, "held": held, "dense": dense}
+    return {"peak": peak_gigabytes(), "seconds": seconds, "held": held, "dense": dense}
 
 
 if __name__ == "__main__":

@@ -25,9 +25,9 @@ def test_rows_before_a_broken_key_keep_their_bits(
 ) -> None:
     call = draw(generator, n=12)
     rule = block_rule(call.query, call.key, bias=None, causal=True, scale=1.0)
-    clean = mended(*call.tensors, run=_poisonous, rule=rule)
+    clean = mended(*call.tensors, run=_poisonous, rule=lambda: rule)
     getattr(call, name)[:, :, 7] = broken
-    context, level = mended(*call.tensors, run=_poisonous, rule=rule)
+    context, level = mended(*call.tensors, run=_poisonous, rule=lambda: rule)
     assert torch.equal(context[:, :, :7], clean[0][:, :, :7])
     assert torch.equal(level[:, :, :7], clean[1][:, :, :7])
     assert not torch.equal(context[:, :, 7:], clean[0][:, :, 7:])
@@ -42,7 +42,7 @@ def test_the_kernel_runs_once_where_nothing_is_broken(generator: torch.Generator
         return _poisonous(query, key, value)
 
     rule = block_rule(call.query, call.key, bias=None, causal=True, scale=1.0)
-    mended(*call.tensors, run=run, rule=rule)
+    mended(*call.tensors, run=run, rule=lambda: rule)
     assert len(runs) == 1
 
 
@@ -85,7 +85,7 @@ def test_the_kernel_runs_once_where_a_row_sees_nothing(generator: torch.Generato
         return context, level.index_fill(2, torch.tensor([4]), -torch.inf)
 
     rule = block_rule(call.query, call.key, bias=None, causal=True, scale=1.0)
-    _, level = mended(*call.tensors, run=run, rule=rule)
+    _, level = mended(*call.tensors, run=run, rule=lambda: rule)
     assert len(runs) == 1
     assert level[:, :, 4].isneginf().all()
 

@@ -26,7 +26,7 @@ from clearhead.pipeline.result import AttentionResult
 from clearhead.pipeline.rule import ScoreRule
 from clearhead.positions.position_bias import PositionBias
 
-__all__ = ["attention", "autocast"]
+__all__ = ["attention", "attention_by_rule", "autocast"]
 
 _DTYPES = {torch.float64, torch.float32, torch.bfloat16, torch.float16}
 
@@ -89,20 +89,20 @@ def attention(
             raise InputError(f"{name} must be a tensor, got {type(tensor).__name__}")
     _check_observables(observe)
     rule = _one_rule(rule, ScoreRule(scale, softcap, bias, mask, sinks, query_start))
-    query, key, value = autocast(query, key, value)
-    return _result(query, key, value, rule=rule, observe=observe, impl=impl)
+    return attention_by_rule(query, key, value, rule=rule, observe=observe, impl=impl)
 
 
-def _result(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
+def attention_by_rule(
+    query: Float[Tensor, "*batch n d_k"],
+    key: Float[Tensor, "*kv_batch m d_k"],
+    value: Float[Tensor, "*kv_batch m d_v"],
     *,
     rule: ScoreRule,
-    observe: Sequence[str],
-    impl: Implementation,
+    observe: Sequence[str] = (),
+    impl: Implementation = "auto",
 ) -> AttentionResult:
-    """Check, compute, and give the result the axes of the query."""
+    """:func:`attention` of a rule, for callers whose arguments are of the right kinds."""
+    query, key, value = autocast(query, key, value)
     leading = (query.ndim == 4, query.ndim >= 3)
     query4, key4, value4 = _checked(query, key, value)
     bound = rule.bind(query4, key4)
@@ -110,9 +110,12 @@ def _result(
     context, logsumexp = compute(query4, key4, value4, rule=bound, impl=chosen)
     weights = AttentionMatrix(query4, key4, bound, leading=leading, logsumexp=logsumexp)
     lead = query.shape[:-2]
+    if len(lead) < 2:
+        context = context.reshape(*lead, *context.shape[2:])
+        logsumexp = logsumexp.reshape(*lead, logsumexp.shape[2])
     return AttentionResult(
-        context=context.reshape(*lead, *context.shape[2:]),
-        logsumexp=logsumexp.reshape(*lead, logsumexp.shape[2]),
+        context=context,
+        logsumexp=logsumexp,
         weights=weights,
         implementation=chosen,
         value=value,
@@ -158,9 +161,10 @@ def _checked(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor,
     """All three with four axes, or one error that lists every mismatch."""
     faults = _rank_faults(query, key, value)
     if not faults:
-        query, key, value = (
-            t.reshape((1,) * (4 - t.ndim) + tuple(t.shape)) for t in (query, key, value)
-        )
+        if query.ndim < 4:
+            query, key, value = (
+                t.reshape((1,) * (4 - t.ndim) + tuple(t.shape)) for t in (query, key, value)
+            )
         faults = _size_faults(query, key, value)
     if faults:
         shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"

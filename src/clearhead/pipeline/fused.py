@@ -74,9 +74,11 @@ def fused(
     query, key, value = _one_width(query, key, value)
     pairs = [_serve(block, query, key, value, rule) for block in _plan(rule)]
     if len(pairs) == 1:
-        return pairs[0][0][..., :width], pairs[0][1]
-    context = torch.cat([context for context, _ in pairs], dim=2)
-    return context[..., :width], torch.cat([level for _, level in pairs], dim=2)
+        context, logsumexp = pairs[0]
+    else:
+        context = torch.cat([context for context, _ in pairs], dim=2)
+        logsumexp = torch.cat([level for _, level in pairs], dim=2)
+    return context if context.shape[-1] == width else context[..., :width], logsumexp
 
 
 def _one_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -92,7 +94,7 @@ def _one_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tenso
 
 def _plan(rule: BoundRule) -> list[_Block]:
     rows, columns = range(rule.queries), range(rule.keys)
-    if rule.bias is None and rule.mask is None:
+    if rule.bias is None and rule.sees_all:
         return [_Block(rows, columns, "plain")]
     if rule.bias is None and rule.triangle:
         return [_Block(rows, columns, "causal")]
@@ -150,14 +152,15 @@ def _run(
         value = value[:, :, columns.start : columns.stop]
     if block.kind == "empty":
         return nothing_seen(query, key, value)
-    make = partial(_additive, block, rule, dtype=wide(query.dtype), device=query.device)
-    learned = rule.bias is not None and rule.bias.requires_grad
-    causal = block.kind == "causal"
-    if gives_logsumexp(query.device):
-        tile = None if block.kind != "biased" else make() if learned else make
-        return kernel(query, key, value, bias=tile, causal=causal, scale=rule.scale)
     if block.kind != "biased":
-        return _without_logsumexp(query, key, value, bias=None, causal=causal, scale=rule.scale)
+        run = kernel if gives_logsumexp(query.device) else _without_logsumexp
+        causal = block.kind == "causal"
+        return run(query, key, value, bias=None, causal=causal, scale=rule.scale)
+    make = partial(_additive, block, rule, dtype=wide(query.dtype), device=query.device)
+    if gives_logsumexp(query.device):
+        learned = rule.bias is not None and rule.bias.requires_grad
+        tile = make() if learned else make
+        return kernel(query, key, value, bias=tile, causal=False, scale=rule.scale)
 
     def biased(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         return _without_logsumexp(q, k, v, bias=make(), causal=False, scale=rule.scale)
@@ -170,7 +173,7 @@ def _without_logsumexp(
     query: Tensor, key: Tensor, value: Tensor, *, bias: Tensor | None, causal: bool, scale: float
 ) -> tuple[Tensor, Tensor]:
     run = partial(kernel_without_logsumexp, bias=bias, causal=causal, scale=scale)
-    told = block_rule(query, key, bias=bias, causal=causal, scale=scale)
+    told = partial(block_rule, query, key, bias=bias, causal=causal, scale=scale)
     return mended(query, key, value, run=run, rule=told)
 
 

@@ -6,6 +6,7 @@ public function gives C, and the caller makes L from tiles.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol, TypedDict, cast
 
 import torch
@@ -86,7 +87,7 @@ def _serve(
     def run(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         return _forward(q, k, v, 0.0, causal, attn_mask=spread(bias, q, k), scale=scale)
 
-    rule = block_rule(query, key, bias=bias, causal=causal, scale=scale)
+    rule = partial(block_rule, query, key, bias=bias, causal=causal, scale=scale)
     return mended(query, key, value, run=run, rule=rule)
 
 

@@ -5,6 +5,7 @@ rows that may not see it. So a result that is not finite is computed again with 
 blanked, and the rows that do see one are computed from tiles. Looking costs one pass over C and L.
 """
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -27,7 +28,7 @@ def mended(
     value: Float[Tensor, "batch kv_heads c d"],
     *,
     run: Run,
-    rule: BoundRule,
+    rule: Callable[[], BoundRule],
 ) -> tuple[Float[Tensor, "batch heads r d"], Float[Tensor, "batch heads r"]]:
     """C and L of one block, where what a row may not see does not matter to it.
 
@@ -36,7 +37,7 @@ def mended(
         key: K of the block.
         value: V of the block.
         run: the kernel, taking Q, K and V.
-        rule: the rule of the block, which says what each row sees.
+        rule: makes the rule of the block, which says what each row sees.
 
     Returns:
         C and L: the kernel's own bits for a row that sees only numbers, and what the reference
@@ -46,6 +47,9 @@ def mended(
     broke.
     """
     context, logsumexp = run(query, key, value)
+    # 1 a row where L is a number other than 0, else NaN: one look settles nearly every call
+    if all_finite(context, logsumexp / logsumexp):
+        return context, logsumexp
     finite = all_finite(context, logsumexp) or all_finite(
         # −inf is what a row that sees nothing has
         context,
@@ -60,12 +64,13 @@ def mended(
     blank = wild.unsqueeze(-1)
     context, logsumexp = run(query, key.masked_fill(blank, 0.0), value.masked_fill(blank, 0.0))
     parts: list[tuple[Tensor, Tensor]] = []
-    for rows in row_blocks(rule.queries, width=query.shape[0] * query.shape[1] * rule.keys):
+    told = rule()
+    for rows in row_blocks(told.queries, width=query.shape[0] * query.shape[1] * told.keys):
         part = (context[:, :, rows.start : rows.stop], logsumexp[:, :, rows.start : rows.stop])
-        touched = touched_rows(query, wild, rule=rule, rows=rows)
+        touched = touched_rows(query, wild, rule=told, rows=rows)
         if bool(touched.any()):
-            span = column_span(rule, rows)
-            exact, level = attend_rows(query, key, value, rule=rule, rows=rows, columns=span)
+            span = column_span(told, rows)
+            exact, level = attend_rows(query, key, value, rule=told, rows=rows, columns=span)
             part = (
                 torch.where(touched.unsqueeze(-1), exact.to(context.dtype), part[0]),
                 torch.where(touched, level, part[1]),
@@ -85,7 +90,7 @@ def block_rule(
 def all_finite(context: Tensor, logsumexp: Tensor) -> bool:
     """Whether a result holds neither NaN nor Inf; a sum too large only costs a second look."""
     total = context.detach().sum(dtype=logsumexp.dtype) + logsumexp.detach().sum()
-    return bool(torch.isfinite(total))
+    return math.isfinite(total.item())
 
 
 def wild_keys(query: Tensor, key: Tensor, value: Tensor) -> Bool[Tensor, "batch kv_heads m"]:

@@ -7,7 +7,8 @@ implementation takes.
 
 import math
 import operator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -51,6 +52,10 @@ class ScoreRule:
     sinks: Tensor | None = None
     query_start: int | Int[Tensor, "..."] | None = None
     key_start: int = 0
+    # what the rule is for the sizes it was last asked for: layers that share it check it once
+    _last: dict[tuple[object, ...], "BoundRule"] = field(
+        default_factory=dict["tuple[object, ...]", "BoundRule"], init=False, repr=False
+    )
 
     def bind(
         self, query: Float[Tensor, "batch heads n d_k"], key: Float[Tensor, "batch kv_heads m d_k"]
@@ -68,6 +73,16 @@ class ScoreRule:
             ShapeError: the bias, the sinks or a number does not fit; all faults at once.
             MaskError: the mask does not fit; all faults at once.
         """
+        if torch.compiler.is_compiling() or isinstance(self.query_start, Tensor):
+            return self._bound(query, key)
+        sizes = (*query.shape, key.shape[2], query.device)
+        if sizes not in self._last:
+            bound = self._bound(query, key)
+            self._last.clear()
+            self._last[sizes] = bound
+        return self._last[sizes]
+
+    def _bound(self, query: Tensor, key: Tensor) -> "BoundRule":
         batch, heads, queries, d_k = query.shape
         keys = key.shape[2]
         faults = rule_faults(self, (batch, heads, queries, keys), device=query.device)
@@ -194,6 +209,19 @@ class BoundRule:
         assert isinstance(where, range)
         found = {self.mask.verdict(range(rows.start + s, rows.stop + s), where) for s in starts}
         return found.pop() if len(found) == 1 else Verdict.MIXED
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether the mask is known to hide nothing from any row; not asked while compiling."""
+        if self.mask is None:
+            return True
+        if torch.compiler.is_compiling() or 0 in (self.queries, self.keys):
+            return False
+        return self._whole is Verdict.ALL
+
+    @cached_property
+    def _whole(self) -> Verdict:
+        return self.verdict(range(self.queries), range(self.keys))
 
     @property
     def triangle(self) -> bool:

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from clearhead.errors import TraceError
-from clearhead.pipeline.attention import attention, autocast
+from clearhead.pipeline.attention import attention_by_rule, autocast
 from clearhead.pipeline.result import AttentionResult
 from clearhead.pipeline.rule import ScoreRule
 
@@ -140,7 +140,7 @@ def attend(
     """
     taps = _ACTIVE.get()
     if not taps:
-        return attention(query, key, value, rule=rule)
+        return attention_by_rule(query, key, value, rule=rule)
     # a tap sees the Q, K and V that are used: L belongs to the rounded ones
     query, key, value = autocast(query, key, value)
     query = visit(site, "query", query)
@@ -148,7 +148,7 @@ def attend(
     value = visit(site, "value", value)
     for tap in taps:
         rule = tap.rule(site, rule)
-    result = attention(query, key, value, rule=rule)
+    result = attention_by_rule(query, key, value, rule=rule)
     if visit(site, "logsumexp", result.logsumexp) is not result.logsumexp:
         raise TraceError(
             f"logsumexp of layer {site.layer} ({site.name}) is only for reading: "

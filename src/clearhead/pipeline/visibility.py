@@ -39,7 +39,7 @@ def empty_rows(rule: BoundRule, device: torch.device) -> Bool[Tensor, "#batch #h
     Cost: a few verdicts a block of rows where those settle it, else one tile of the mask at a time.
     """
     biased = _masking(rule.bias)
-    if not biased and (rule.mask is None or rule.triangle):
+    if not biased and (rule.triangle or rule.sees_all):
         return None
     parts = [
         _empty(rule, rows, device, biased=biased)

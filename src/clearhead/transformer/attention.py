@@ -7,7 +7,7 @@ the product with its transpose.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from jaxtyping import Float
@@ -232,13 +232,16 @@ class MultiHeadAttention(nn.Module):
         if mask is not None and rule is not None:
             raise InputError("give either mask= or rule=, not both: a rule has a mask of its own")
         rule = ScoreRule(mask=mask) if rule is None else rule
-        return replace(
-            rule,
-            scale=self.rule.scale if rule.scale is None else rule.scale,
-            softcap=self.rule.softcap if rule.softcap is None else rule.softcap,
-            sinks=self.sinks if rule.sinks is None else rule.sinks,
-            key_start=rule.key_start if memory is None else memory.start,
-        )
+        own = {"scale": self.rule.scale, "softcap": self.rule.softcap, "sinks": self.sinks}
+        filled: dict[str, Any] = {
+            name: value
+            for name, value in own.items()
+            if value is not None and getattr(rule, name) is None
+        }
+        if memory is not None and memory.start != rule.key_start:
+            filled["key_start"] = memory.start
+        # one rule for all layers that add nothing to it is checked and planned once
+        return replace(rule, **filled) if filled else rule
 
 
 def _check(d_model: int, heads: int, kv_heads: int, *, widths: Mapping[str, int | None]) -> None:

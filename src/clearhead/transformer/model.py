@@ -11,9 +11,9 @@ A decoder that reads an encoder has cross-attention between the two.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, Self, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -29,6 +29,7 @@ from clearhead.transformer.config import TransformerConfig
 from clearhead.transformer.input_faults import check_inputs
 from clearhead.transformer.logits import Logits
 from clearhead.transformer.stack import Stack
+from clearhead.transformer.weight_layout import restore_layout
 
 if TYPE_CHECKING:
     from clearhead.transformer.saving import Saved
@@ -204,6 +205,12 @@ class Transformer(Stack):
             self.encoder.token_embedding.weight = shared
         if self.config.tied_embeddings and self.to_logits is not None:
             self.to_logits.weight = shared
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Move or round every weight, as PyTorch does it for ``to``, ``half`` and ``cuda``."""
+        moved = super()._apply(fn, recurse)
+        restore_layout(self)
+        return moved
 
     def _after_cache(
         self, ids: Tensor, *, real: Tensor | None, cache: KVCache, source: Encoded | None

@@ -37,13 +37,16 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         """Normalise each vector of x."""
-        wide = x.float()
-        unit = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.epsilon)
-        if self.weight is None:
-            return unit.to(x.dtype)
-        if self.offset:
-            return (unit * (self.offset + self.weight.float())).to(x.dtype)
-        return self.weight * unit.to(x.dtype)
+        weight = self.weight
+        if weight is None or (x.dtype != torch.float32 and not self.offset):
+            # in other dtypes the released models round before the product with w
+            unit = self._normed(x, None).to(x.dtype)
+            return unit if weight is None else weight * unit
+        weight = weight.float()
+        return self._normed(x, self.offset + weight if self.offset else weight).to(x.dtype)
+
+    def _normed(self, x: Tensor, weight: Tensor | None) -> Tensor:
+        return nn.functional.rms_norm(x.float(), x.shape[-1:], weight, self.epsilon)
 
 
 def make_norm(config: TransformerConfig, width: int | None = None) -> nn.Module:
