@@ -73,7 +73,7 @@ def decoding(ours: Any, theirs: Any, ids: torch.Tensor, dtype: torch.dtype) -> N
 
 def prompts(ours: Any, theirs: Any, ids: torch.Tensor) -> None:
     """Seconds from a long prompt to the first token."""
-    mine, peer, ratio = alternating(
+    mine, peer, _ = alternating(
         lambda: write_ours(ours, ids, 1), lambda: write_theirs(theirs, ids, 1), runs=5
     )
     print(

@@ -1,8 +1,7 @@
-"""One run in a process of its own, for ``bench/generate.py``: engine, dtype and tokens in, JSON out."""
+"""One run in a process of its own, for ``bench/generate.py``: what it is in, JSON out."""
 
 import json
 import sys
-from pathlib import Path
 
 import torch
 

@@ -1,5 +1,7 @@
 """Multi-head attention in a model: what it keeps and is told, its places at the tap, bad input."""
 
+import math
+
 import pytest
 import torch
 from torch import Tensor
@@ -125,11 +127,16 @@ def test_the_output_projection_gives_each_head_its_slice(seeded_weights):
 @pytest.mark.parametrize(
     ("sizes", "fault"),
     [
-        ({"heads": 4, "kv_heads": 3}, "heads (4) must be a positive multiple of kv_heads (3)"),
-        ({"heads": 0}, "heads (0) must be a positive multiple of kv_heads (0)"),
-        ({"heads": -4, "kv_heads": -2}, "heads (-4) must be a positive multiple of kv_heads (-2)"),
+        ({"heads": 4, "kv_heads": 3}, "heads (4) must be a multiple of kv_heads (3)"),
+        ({"heads": 0}, "heads must be a positive whole number, got 0"),
+        ({"heads": 2.0}, "heads must be a positive whole number, got 2.0"),
+        ({"heads": 4, "scale": math.nan}, "scale must be a positive finite number, got nan"),
+        ({"heads": 4, "softcap": -1}, "softcap must be a positive finite number, got -1"),
+        ({"heads": 4, "norm_epsilon": -1}, "norm_epsilon must be a positive finite number, got -1"),
+        ({"heads": 4, "norm_offset": -1}, "norm_offset must be a positive finite number, got -1"),
+        ({"heads": 4, "kv_heads": -2}, "kv_heads must be a positive whole number, got -2"),
         ({"heads": 5}, "d_model (12) must be a multiple of heads (5), or give d_k"),
-        ({"heads": 4, "d_v": 0}, "d_v must be positive, got 0"),
+        ({"heads": 4, "d_v": 0}, "d_v must be a positive whole number, got 0"),
     ],
 )
 def test_numbers_that_do_not_fit_are_refused(sizes, fault):
@@ -142,18 +149,19 @@ def test_all_that_does_not_fit_is_refused_at_once():
     with pytest.raises(InputError) as caught:
         MultiHeadAttention(0, heads=3, kv_heads=2, d_k=-1, d_source=0)
     assert str(caught.value) == (
-        "MultiHeadAttention, 4 faults:\n"
-        "  - d_model must be positive, got 0\n"
-        "  - d_k must be positive, got -1\n"
-        "  - d_source must be positive, got 0\n"
-        "  - heads (3) must be a positive multiple of kv_heads (2)"
+        "MultiHeadAttention, 3 faults:\n"
+        "  - d_model must be a positive whole number, got 0\n"
+        "  - d_k must be a positive whole number, got -1\n"
+        "  - d_source must be a positive whole number, got 0"
     )
 
 
 def test_a_norm_that_is_not_known_is_refused():
     with pytest.raises(InputError) as caught:
         MultiHeadAttention(12, heads=4, query_key_norm="heads")
-    assert str(caught.value) == "query_key_norm must be 'head', 'rotated' or None, got 'heads'"
+    assert str(caught.value) == (
+        "MultiHeadAttention: query_key_norm must be 'head', 'rotated' or None, got 'heads'"
+    )
 
 
 def test_a_mask_and_a_rule_are_refused_together():

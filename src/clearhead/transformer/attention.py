@@ -5,7 +5,7 @@ d_k (values: d_v). A weight W is stored as (out, in), as PyTorch does; formulas 
 the product with its transpose.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Literal, Protocol
 
@@ -17,6 +17,7 @@ from clearhead.errors import InputError, ShapeError, gathered
 from clearhead.masks import Mask
 from clearhead.pipeline.rule import ScoreRule
 from clearhead.pipeline.tap import Site, attend, visit
+from clearhead.positions.faults import positive, refuse, whole
 from clearhead.positions.rotary import Phases, rotate
 from clearhead.transformer.norms import RMSNorm
 
@@ -102,13 +103,17 @@ class MultiHeadAttention(nn.Module):
         site: Site = _ALONE,
     ) -> None:
         super().__init__()
-        self.heads = heads
-        self.kv_heads = heads if kv_heads is None else kv_heads
-        _check(d_model, heads, self.kv_heads, widths={"d_k": d_k, "d_v": d_v, "d_source": d_source})
+        faults = [
+            *_width_faults(d_model, heads, kv_heads, d_k=d_k, d_v=d_v, d_source=d_source),
+            *_number_faults(scale=scale, softcap=softcap, epsilon=norm_epsilon, offset=norm_offset),
+        ]
         if query_key_norm not in (None, "head", "rotated"):
-            raise InputError(
+            faults.append(
                 f"query_key_norm must be 'head', 'rotated' or None, got {query_key_norm!r}"
             )
+        refuse(self, faults)
+        self.heads = heads
+        self.kv_heads = heads if kv_heads is None else kv_heads
         d_k = d_model // heads if d_k is None else d_k
         d_v = d_k if d_v is None else d_v
         d_source = d_model if d_source is None else d_source
@@ -244,18 +249,32 @@ class MultiHeadAttention(nn.Module):
         return replace(rule, **filled) if filled else rule
 
 
-def _check(d_model: int, heads: int, kv_heads: int, *, widths: Mapping[str, int | None]) -> None:
-    faults = [
-        f"{name} must be positive, got {width}"
-        for name, width in {"d_model": d_model, **widths}.items()
-        if width is not None and width < 1
+def _width_faults(
+    d_model: int, heads: int, kv_heads: int | None, **widths: int | None
+) -> Iterator[str]:
+    given = {"d_model": d_model, "heads": heads, "kv_heads": kv_heads, **widths}
+    wrong = [
+        fault for name, size in given.items() if size is not None for fault in whole(name, size)
     ]
-    if heads < 1 or kv_heads < 1 or heads % kv_heads:
-        faults.append(f"heads ({heads}) must be a positive multiple of kv_heads ({kv_heads})")
-    elif widths["d_k"] is None and d_model % heads:
-        faults.append(f"d_model ({d_model}) must be a multiple of heads ({heads}), or give d_k")
-    if faults:
-        raise InputError(gathered("MultiHeadAttention", faults))
+    yield from wrong
+    if wrong:
+        return
+    if kv_heads is not None and heads % kv_heads:
+        yield f"heads ({heads}) must be a multiple of kv_heads ({kv_heads})"
+    if widths["d_k"] is None and d_model % heads:
+        yield f"d_model ({d_model}) must be a multiple of heads ({heads}), or give d_k"
+
+
+def _number_faults(
+    *, scale: float | None, softcap: float | None, epsilon: float, offset: float
+) -> Iterator[str]:
+    if scale is not None:
+        yield from positive("scale", scale)
+    if softcap is not None:
+        yield from positive("softcap", softcap)
+    yield from positive("norm_epsilon", epsilon)
+    if offset:
+        yield from positive("norm_offset", offset)
 
 
 def _split(x: Float[Tensor, "batch n width"], heads: int) -> Float[Tensor, "batch heads n d"]:

@@ -11,9 +11,9 @@ A decoder that reads an encoder has cross-attention between the two.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -206,9 +206,10 @@ class Transformer(Stack):
         if self.config.tied_embeddings and self.to_logits is not None:
             self.to_logits.weight = shared
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+    def _apply(self, *arguments: Any, **named: Any) -> Self:
         """Move or round every weight, as PyTorch does it for ``to``, ``half`` and ``cuda``."""
-        moved = super()._apply(fn, recurse)
+        # PyTorch does not say what it takes
+        moved = super()._apply(*arguments, **named)  # pyright: ignore[reportUnknownMemberType]
         restore_layout(self)
         return moved
 

@@ -9,7 +9,7 @@ the same order is many times slower, for one row and for many.
 from collections.abc import Iterator
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from clearhead.transformer.logits import Logits
 
@@ -40,12 +40,12 @@ def restore_layout(model: nn.Module) -> None:
             weight.data = weight.data.contiguous()
 
 
-def _weights(model: nn.Module) -> Iterator[nn.Parameter]:
+def _weights(model: nn.Module) -> Iterator[Tensor]:
     """What rows are multiplied with, each (out, in)."""
     for module in model.modules():
         if isinstance(module, nn.Linear | Logits):
             yield module.weight
 
 
-def _fits(weight: nn.Parameter) -> bool:
+def _fits(weight: Tensor) -> bool:
     return weight.dtype == torch.float32 and weight.device.type == "cpu"
