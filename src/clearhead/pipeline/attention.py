@@ -23,7 +23,7 @@ from clearhead.pipeline.observe import (
 )
 from clearhead.pipeline.observe import observe as watch
 from clearhead.pipeline.result import AttentionResult
-from clearhead.pipeline.rule import ScoreRule
+from clearhead.pipeline.rule import BoundRule, ScoreRule
 from clearhead.positions.position_bias import PositionBias
 
 __all__ = ["attention", "attention_by_rule", "autocast"]
@@ -104,9 +104,8 @@ def attention_by_rule(
     """:func:`attention` of a rule, for callers whose arguments are of the right kinds."""
     query, key, value = autocast(query, key, value)
     leading = (query.ndim == 4, query.ndim >= 3)
-    query4, key4, value4 = _checked(query, key, value)
-    bound = rule.bind(query4, key4)
-    chosen = choose(impl, bound)
+    bound, chosen = _settled(query, key, value, rule=rule, impl=impl)
+    query4, key4, value4 = (t if t.ndim == 4 else _four_axes(t) for t in (query, key, value))
     context, logsumexp = compute(query4, key4, value4, rule=bound, impl=chosen)
     weights = AttentionMatrix(query4, key4, bound, leading=leading, logsumexp=logsumexp)
     lead = query.shape[:-2]
@@ -157,19 +156,38 @@ def autocast(*tensors: Tensor) -> list[Tensor]:
     return [t.to(dtype) if t.dtype in rounded else t for t in tensors]
 
 
-def _checked(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """All three with four axes, or one error that lists every mismatch."""
+def _settled(
+    query: Tensor, key: Tensor, value: Tensor, *, rule: ScoreRule, impl: Implementation
+) -> tuple[BoundRule, str]:
+    """The rule bound to a call, and who serves it: once for calls alike, one after the other."""
+    if torch.compiler.is_compiling() or isinstance(rule.query_start, Tensor):
+        return _settle(query, key, value, rule=rule, impl=impl)
+    alike = (impl, *((t.shape, t.dtype, t.device) for t in (query, key, value)))
+    found = rule.settled.get(alike)
+    if found is None:
+        found = _settle(query, key, value, rule=rule, impl=impl)
+        rule.settled.clear()
+        rule.settled[alike] = found
+    return found
+
+
+def _settle(
+    query: Tensor, key: Tensor, value: Tensor, *, rule: ScoreRule, impl: Implementation
+) -> tuple[BoundRule, str]:
+    """Bind the rule and choose, or raise one error that lists every mismatch."""
     faults = _rank_faults(query, key, value)
     if not faults:
-        if query.ndim < 4:
-            query, key, value = (
-                t.reshape((1,) * (4 - t.ndim) + tuple(t.shape)) for t in (query, key, value)
-            )
+        query, key, value = _four_axes(query), _four_axes(key), _four_axes(value)
         faults = _size_faults(query, key, value)
     if faults:
         shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
         raise ShapeError(gathered(f"attention({shapes}) does not fit together", faults))
-    return query, key, value
+    bound = rule.bind(query, key)
+    return bound, choose(impl, bound)
+
+
+def _four_axes(tensor: Tensor) -> Tensor:
+    return tensor.reshape((1,) * (4 - tensor.ndim) + tuple(tensor.shape))
 
 
 def _rank_faults(query: Tensor, key: Tensor, value: Tensor) -> list[str]:

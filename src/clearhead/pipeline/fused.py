@@ -25,6 +25,8 @@ from clearhead.positions.position_bias import PositionBias
 
 __all__ = ["fused", "why_not_fused"]
 
+_HALF = (torch.bfloat16, torch.float16)
+
 
 @dataclass(frozen=True, slots=True)
 class _Block:
@@ -72,13 +74,32 @@ def fused(
         return attend_tiles(query, key, value, rule=rule)
     width = value.shape[-1]
     query, key, value = _one_width(query, key, value)
-    pairs = [_serve(block, query, key, value, rule) for block in _plan(rule)]
+    if rule.bias is None and rule.sees_all and gives_logsumexp(query.device):
+        # told apart at once: a step of generation would spend more on a plan than on the kernel
+        pairs = [_seen_whole(query, key, value, scale=rule.scale)]
+    else:
+        pairs = [_serve(block, query, key, value, rule) for block in _plan(rule)]
     if len(pairs) == 1:
         context, logsumexp = pairs[0]
     else:
         context = torch.cat([context for context, _ in pairs], dim=2)
         logsumexp = torch.cat([level for _, level in pairs], dim=2)
     return context if context.shape[-1] == width else context[..., :width], logsumexp
+
+
+def _seen_whole(
+    query: Tensor, key: Tensor, value: Tensor, *, scale: float
+) -> tuple[Tensor, Tensor]:
+    """The kernel where every row sees every key."""
+    run = partial(kernel, bias=None, causal=False, scale=scale)
+    heads, kv_heads = query.shape[1], key.shape[1]
+    if query.shape[2] > 1 or heads == kv_heads or query.dtype not in _HALF:
+        return run(query, key, value)
+    # the queries of heads that share keys stand as rows of one: in 16 bits the kernel takes a
+    # single row several times as long as a few
+    rows = query.reshape(len(query), kv_heads, heads // kv_heads, query.shape[3])
+    context, logsumexp = run(rows, key, value)
+    return context.reshape(query.shape), logsumexp.reshape(query.shape[:3])
 
 
 def _one_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -47,16 +47,13 @@ def mended(
     broke.
     """
     context, logsumexp = run(query, key, value)
-    # 1 a row where L is a number other than 0, else NaN: one look settles nearly every call
-    if all_finite(context, logsumexp / logsumexp):
-        return context, logsumexp
     finite = all_finite(context, logsumexp) or all_finite(
         # −inf is what a row that sees nothing has
         context,
         logsumexp.masked_fill(torch.isneginf(logsumexp), 0.0),
     )
     # a kernel takes a row whose every score is NaN for one that sees nothing, and leaves L at 0
-    if finite and not bool((logsumexp == 0).any()):
+    if finite and int(logsumexp.count_nonzero()) == logsumexp.numel():
         return context, logsumexp
     wild = wild_keys(query, key, value)
     if finite and not bool(wild.any()) and bool(torch.isfinite(query).all()):

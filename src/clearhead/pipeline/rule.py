@@ -7,6 +7,7 @@ implementation takes.
 
 import math
 import operator
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -52,9 +53,9 @@ class ScoreRule:
     sinks: Tensor | None = None
     query_start: int | Int[Tensor, "..."] | None = None
     key_start: int = 0
-    # what the rule is for the sizes it was last asked for: layers that share it check it once
-    _last: dict[tuple[object, ...], "BoundRule"] = field(
-        default_factory=dict["tuple[object, ...]", "BoundRule"], init=False, repr=False
+    #: The call it was last bound to, by its sizes: layers that share a rule check it once.
+    settled: dict[Hashable, tuple["BoundRule", str]] = field(
+        default_factory=dict["Hashable", "tuple[BoundRule, str]"], init=False, repr=False
     )
 
     def bind(
@@ -73,16 +74,6 @@ class ScoreRule:
             ShapeError: the bias, the sinks or a number does not fit; all faults at once.
             MaskError: the mask does not fit; all faults at once.
         """
-        if torch.compiler.is_compiling() or isinstance(self.query_start, Tensor):
-            return self._bound(query, key)
-        sizes = (*query.shape, key.shape[2], query.device)
-        if sizes not in self._last:
-            bound = self._bound(query, key)
-            self._last.clear()
-            self._last[sizes] = bound
-        return self._last[sizes]
-
-    def _bound(self, query: Tensor, key: Tensor) -> "BoundRule":
         batch, heads, queries, d_k = query.shape
         keys = key.shape[2]
         faults = rule_faults(self, (batch, heads, queries, keys), device=query.device)

@@ -19,6 +19,7 @@ from clearhead.pipeline.rule import ScoreRule
 from clearhead.pipeline.tap import Site, attend, visit
 from clearhead.positions.faults import positive, refuse, whole
 from clearhead.positions.rotary import Phases, rotate
+from clearhead.transformer.linear import Linear
 from clearhead.transformer.norms import RMSNorm
 
 __all__ = ["Memory", "MultiHeadAttention"]
@@ -119,10 +120,10 @@ class MultiHeadAttention(nn.Module):
         d_source = d_model if d_source is None else d_source
         self.rule = ScoreRule(scale=scale, softcap=softcap)
         self.site = site
-        self.to_query = nn.Linear(d_model, heads * d_k, bias=input_bias)
-        self.to_key = nn.Linear(d_source, self.kv_heads * d_k, bias=input_bias)
-        self.to_value = nn.Linear(d_source, self.kv_heads * d_v, bias=input_bias)
-        self.to_output = nn.Linear(heads * d_v, d_model, bias=output_bias)
+        self.to_query = Linear(d_model, heads * d_k, bias=input_bias)
+        self.to_key = Linear(d_source, self.kv_heads * d_k, bias=input_bias)
+        self.to_value = Linear(d_source, self.kv_heads * d_v, bias=input_bias)
+        self.to_output = Linear(heads * d_v, d_model, bias=output_bias)
         self.sinks = nn.Parameter(torch.zeros(heads)) if sinks else None
         self.norms_rotated = query_key_norm == "rotated"
         if query_key_norm is not None:

@@ -137,8 +137,9 @@ class LayerStep:
         memory.make_room(begins, end)
         real = self.step.real
         if real is None and len(set(begins)) == 1:
-            slots = slice(begins[0] - memory.start, end - memory.start)
-            memory.key[:, :, slots], memory.value[:, :, slots] = kept(key), kept(value)
+            first = begins[0] - memory.start
+            memory.key.narrow(2, first, key.shape[2]).copy_(kept(key))
+            memory.value.narrow(2, first, key.shape[2]).copy_(kept(value))
         else:
             rows, tokens = self.step.places(key.device)
             slots = self.step.positions(key.device).expand(len(begins), -1)[rows, tokens]
@@ -147,8 +148,8 @@ class LayerStep:
             memory.value[where] = kept(value)[rows, :, tokens]
         length = end - memory.start
         return (
-            without_backward(memory.key[:, :, :length], key),
-            without_backward(memory.value[:, :, :length], value),
+            without_backward(memory.key.narrow(2, 0, length), key),
+            without_backward(memory.value.narrow(2, 0, length), value),
         )
 
     def _refuse_other(self, key: Tensor) -> None:

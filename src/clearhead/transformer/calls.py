@@ -82,19 +82,25 @@ class Call:
             index: its number.
             dtype: of the residual stream.
         """
-        kind, rotary = self.config.layer_kind(index), self.config.rotary(index)
+        place = index % len(self.config.pattern)
+        rule, phases, temperature = self._once(place, lambda: self._shared(index, dtype))
         memory = None if self.step is None else self.step.memory(index)
-        call = LayerCall(
-            rule=self._once(("rule", kind.window, kind.chunk), lambda: self._rule(kind)),
-            phases=None
-            if rotary is None
-            else self._once(rotary, lambda: self._phases(rotary, dtype)),
-            temperature=None
-            if (heat := kind.temperature) is None
-            else self._once(("temperature", heat), lambda: self._temperature(heat)),
-            memory=memory,
-        )
+        call = LayerCall(rule, phases, temperature, memory)
         return call if self.config.encoder is None else self._across(call, index)
+
+    def _shared(
+        self, index: int, dtype: torch.dtype
+    ) -> tuple[ScoreRule, Phases | None, Float[Tensor, "#batch 1 n 1"] | None]:
+        """What all layers at one place of the pattern are told."""
+        kind, rotary = self.config.layer_kind(index), self.config.rotary(index)
+        heat = kind.temperature
+        return (
+            self._once(("rule", kind.window, kind.chunk), lambda: self._rule(kind)),
+            None if rotary is None else self._once(rotary, lambda: self._phases(rotary, dtype)),
+            None
+            if heat is None
+            else self._once(("temperature", heat), lambda: self._temperature(heat)),
+        )
 
     def _across(self, call: LayerCall, index: int) -> LayerCall:
         source = self.source

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from clearhead.transformer.config import Experts, LayerKind, TransformerConfig
+from clearhead.transformer.linear import Linear
 
 __all__ = ["ACTIVATIONS", "ExpertFeedForward", "FeedForward", "make_feed_forward"]
 
@@ -55,9 +56,9 @@ class FeedForward(nn.Module):
     ) -> None:
         super().__init__()
         self.activation = activation
-        self.gate = nn.Linear(d_model, d_ff, bias=bias) if gated else None
-        self.up = nn.Linear(d_model, d_ff, bias=bias)
-        self.down = nn.Linear(d_ff, d_model, bias=bias)
+        self.gate = Linear(d_model, d_ff, bias=bias) if gated else None
+        self.up = Linear(d_model, d_ff, bias=bias)
+        self.down = Linear(d_ff, d_model, bias=bias)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         """Transform each token's vector."""
@@ -88,7 +89,7 @@ class ExpertFeedForward(nn.Module):
         self.chosen = experts.chosen
         self.activation = activation
         shape = (experts.count, d_model, experts.d_ff)
-        self.router = nn.Linear(d_model, experts.count, bias=False)
+        self.router = Linear(d_model, experts.count, bias=False)
         self.gates = nn.Parameter(torch.empty(shape))
         self.ups = nn.Parameter(torch.empty(shape))
         self.downs = nn.Parameter(torch.empty(experts.count, experts.d_ff, d_model))

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from clearhead.transformer.config import TransformerConfig
 from clearhead.transformer.feed_forward import ACTIVATIONS
+from clearhead.transformer.linear import Linear, linear
 from clearhead.transformer.norms import make_norm
 
 __all__ = ["Logits"]
@@ -31,9 +32,7 @@ class Logits(nn.Module):
         self.scale = config.logits_scale
         self.softcap = config.logits_softcap
         self.activation = config.activation
-        self.transform = (
-            nn.Linear(config.d_model, config.d_model) if config.logits_transform else None
-        )
+        self.transform = Linear(config.d_model, config.d_model) if config.logits_transform else None
         self.norm = make_norm(config) if config.logits_transform else None
         self.weight = nn.Parameter(torch.empty(config.vocabulary_size, config.d_model))
         nn.init.normal_(self.weight, std=0.02)
@@ -47,7 +46,7 @@ class Logits(nn.Module):
             x = self.norm(ACTIVATIONS[self.activation](self.transform(x)))
         if self.scale != 1.0:
             x = x * self.scale
-        logits = nn.functional.linear(x, self.weight, self.bias)
+        logits = linear(x, self.weight, self.bias)
         if self.softcap is None:
             return logits
         return torch.tanh(logits / self.softcap) * self.softcap

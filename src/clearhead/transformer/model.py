@@ -13,7 +13,7 @@ A decoder that reads an encoder has cross-attention between the two.
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -27,9 +27,9 @@ from clearhead.transformer.cache_gradients import without_backward
 from clearhead.transformer.calls import Encoded
 from clearhead.transformer.config import TransformerConfig
 from clearhead.transformer.input_faults import check_inputs
+from clearhead.transformer.linear import Linear
 from clearhead.transformer.logits import Logits
 from clearhead.transformer.stack import Stack
-from clearhead.transformer.weight_layout import restore_layout
 
 if TYPE_CHECKING:
     from clearhead.transformer.saving import Saved
@@ -66,7 +66,7 @@ class Transformer(Stack):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
         self.encoder = None if config.encoder is None else Stack(config.encoder, name="encoder.")
-        self.pooler = nn.Linear(config.d_model, config.d_model) if config.pooler else None
+        self.pooler = Linear(config.d_model, config.d_model) if config.pooler else None
         self.to_logits = Logits(config) if config.predicts else None
         self.tie()
 
@@ -205,13 +205,6 @@ class Transformer(Stack):
             self.encoder.token_embedding.weight = shared
         if self.config.tied_embeddings and self.to_logits is not None:
             self.to_logits.weight = shared
-
-    def _apply(self, *arguments: Any, **named: Any) -> Self:
-        """Move or round every weight, as PyTorch does it for ``to``, ``half`` and ``cuda``."""
-        # PyTorch does not say what it takes
-        moved = super()._apply(*arguments, **named)  # pyright: ignore[reportUnknownMemberType]
-        restore_layout(self)
-        return moved
 
     def _after_cache(
         self, ids: Tensor, *, real: Tensor | None, cache: KVCache, source: Encoded | None

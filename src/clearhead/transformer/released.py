@@ -15,7 +15,6 @@ from clearhead.transformer.families.family import Family
 from clearhead.transformer.families.spelling import described
 from clearhead.transformer.model import Transformer
 from clearhead.transformer.model_folder import ModelFolder
-from clearhead.transformer.weight_layout import lay_out
 from clearhead.transformer.weights import Undrawn, names_in, read_weights
 
 __all__ = ["Released", "load_released", "outline"]
@@ -80,8 +79,6 @@ def load_released(
         ours.update(zip(one.ours, parts, strict=True))
     model.load_state_dict(ours, strict=False, assign=True)
     model.tie()
-    if config.kind == "decoder":
-        lay_out(model)
     vars(model).update(clearhead_released=Released(folder.config, folder.path))
     return model.eval()
 

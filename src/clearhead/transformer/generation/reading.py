@@ -99,7 +99,7 @@ class CachedReader:
             device=weight.device,
         )
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def begin(self, progress: Callable[[int], None]) -> Float[Tensor, "batch vocabulary"]:
         """Read the prompts, part by part."""
         self._source = encoded(self._model, self._sources)
@@ -115,7 +115,7 @@ class CachedReader:
         assert logits is not None
         return logits
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def step(self, tokens: Sequence[int]) -> Float[Tensor, "batch vocabulary"]:
         """Read one more token a row."""
         ids = torch.tensor(tokens, device=self._model.token_embedding.weight.device)

@@ -1,0 +1,84 @@
+"""The product with a weight: what PyTorch's gives, however it is shared out."""
+
+import pytest
+import torch
+
+from clearhead.transformer import linear as module
+from clearhead.transformer.linear import FEW, LEAST, Linear, linear
+
+#: More than the parts of any number of cores, and numbers that no number of parts divides.
+SIZES = [(192, 576), (576, 192), (50_257, 8), (331, 257), (1, LEAST)]
+
+
+@pytest.mark.parametrize(("d_out", "d_in"), SIZES)
+@pytest.mark.parametrize("lead", [(), (1,), (1, 1), (3,), (2, 5), (FEW,), (FEW + 1,), (0,), (2, 0)])
+@pytest.mark.parametrize("bias", [False, True])
+def test_it_is_pytorchs(d_out, d_in, lead, bias, generator) -> None:
+    weight = torch.randn(d_out, d_in, generator=generator, dtype=torch.float64)
+    b = torch.randn(d_out, generator=generator, dtype=torch.float64) if bias else None
+    x = torch.randn(*lead, d_in, generator=generator, dtype=torch.float64)
+    for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
+        given = [None if part is None else part.to(dtype) for part in (x, weight, b)]
+        made = linear(*given)
+        expected = torch.nn.functional.linear(x, weight, b)
+        assert made.dtype == dtype
+        assert made.shape == (*lead, d_out)
+        scale = d_in**0.5
+        torch.testing.assert_close(made.double() / scale, expected / scale, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_parts_are_taken_for_few_rows_only(threads, generator, monkeypatch) -> None:
+    taken = []
+    real = module._in_parts
+    monkeypatch.setattr(module, "_in_parts", lambda *given: taken.append(given[2:]) or real(*given))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(module, "_HAS_MKL", True)
+    weight = torch.randn(260, 256, generator=generator)
+    for rows in (1, FEW, FEW + 1):
+        linear(torch.randn(rows, 256, generator=generator), weight)
+    assert taken == [(1, 2 * threads), (FEW, 2 * threads)]
+
+
+@pytest.mark.parametrize("kind", ["strided x", "strided weight", "16 bits", "small"])
+def test_what_is_laid_or_rounded_otherwise_is_multiplied_too(kind, generator) -> None:
+    weight, x = torch.randn(256, 260, generator=generator), torch.randn(2, 260, generator=generator)
+    match kind:
+        case "strided x":
+            x = torch.randn(260, 2, generator=generator).t()
+        case "strided weight":
+            weight = torch.randn(260, 256, generator=generator).t()
+        case "16 bits":
+            x, weight = x.bfloat16(), weight.bfloat16()
+        case _:
+            weight = weight[:3]
+    expected = torch.nn.functional.linear(x, weight)
+    torch.testing.assert_close(linear(x, weight), expected, rtol=1e-5, atol=1e-4)
+
+
+def test_a_part_of_a_larger_tensor_is_its_own_weight(generator) -> None:
+    large = torch.randn(600, 256, generator=generator)
+    x = torch.randn(3, 512, generator=generator)[1:2, 256:]
+    weight = large[100:400]
+    torch.testing.assert_close(linear(x, weight), torch.nn.functional.linear(x, weight))
+
+
+def test_gradients_go_through(generator) -> None:
+    layer = Linear(256, 257)
+    layer(torch.randn(1, 256, generator=generator)).sum().backward()
+    assert layer.weight.grad is not None
+    assert layer.bias.grad is not None
+
+
+def test_a_bias_is_not_written_into(generator) -> None:
+    layer = Linear(256, 300)
+    before = layer.bias.detach().clone()
+    with torch.no_grad():
+        layer(torch.randn(1, 256, generator=generator))
+    assert torch.equal(layer.bias, before)
+
+
+def test_autocast_rounds_as_it_does_for_pytorchs(generator) -> None:
+    layer = Linear(256, 300)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        assert layer(torch.randn(1, 256, generator=generator)).dtype == torch.bfloat16
