@@ -105,10 +105,8 @@ def test_look(library, capsys):
     shown, said = capsys.readouterr()
     assert "Where ⟦it⟧ drew from, by contribution" in shown
     assert said == ""
-    assert library.asked == [
-        ("smollm2", {"engine": None}),
-        (TEXT, {"layers": None, "tokenizer": None}),
-    ]
+    loaded, looked = ("smollm2", {"engine": None}), (TEXT, {"layers": None, "tokenizer": None})
+    assert library.asked == [loaded, looked]
 
 
 def test_every_option_reaches_its_place(library, capsys):

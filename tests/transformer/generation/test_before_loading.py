@@ -6,12 +6,15 @@ from clearhead.errors import InputError, TokenError
 from clearhead.transformer.generation import before_loading
 from clearhead.transformer.generation.before_loading import check_fits
 from clearhead.transformer.model_folder import ModelFolder
+from clearhead.transformer.safetensors_file import Outline
 from tests.transformer.tiny_models import tiny_config
 
 
-def folder(tmp_path, kind: str = "float32") -> ModelFolder:
-    (tmp_path / "model.safetensors").write_bytes(bytes(1_000_000))
-    return ModelFolder(tmp_path, {}, (tmp_path / "model.safetensors",), (kind,), None)
+def folder(tmp_path, kind: str = "F32") -> ModelFolder:
+    """A folder with a megabyte of weights."""
+    each = {"F32": 4, "BF16": 2}[kind]
+    tensors = {"weight": Outline(kind, (1_000_000 // each,), 0, 1_000_000)}
+    return ModelFolder(tmp_path, {}, (), (), None, tensors=tensors)
 
 
 def test_both_numbers_of_a_prompt_that_is_too_long(tmp_path) -> None:
@@ -22,7 +25,7 @@ def test_both_numbers_of_a_prompt_that_is_too_long(tmp_path) -> None:
     check_fits(folder(tmp_path), tiny_config("norms around"), [1] * 64, asked=10)
 
 
-@pytest.mark.parametrize(("kind", "size"), [("float32", "1 MB"), ("bfloat16", "2 MB")])
+@pytest.mark.parametrize(("kind", "size"), [("F32", "1 MB"), ("BF16", "2 MB")])
 def test_weights_and_cache_together(kind, size, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(before_loading, "available_bytes", lambda: 1_000_000)
     with pytest.raises(InputError) as caught:

@@ -10,9 +10,6 @@ from clearhead.transformer.model_folder import ModelFolder
 
 __all__ = ["check_fits"]
 
-#: Bytes of a number as it is stored, in a model that is loaded as float32.
-_WIDENED = {"float64": 0.5, "float32": 1, "bfloat16": 2, "float16": 2}
-
 
 def check_fits(
     folder: ModelFolder, config: TransformerConfig, ids: Sequence[int], *, asked: int | None
@@ -36,11 +33,5 @@ def check_fits(
     (limit,) = new_tokens(config, [prompt], asked)
     capacity = len(prompt) + limit.tokens
     size = cache_bytes(config, capacity=capacity, source_length=source)
-    needs = {"the weights": _weights(folder), f"a cache of {capacity:,} tokens": size}
+    needs = {"the weights": folder.bytes_as("float32"), f"a cache of {capacity:,} tokens": size}
     check_memory(needs, available_bytes())
-
-
-def _weights(folder: ModelFolder) -> int:
-    """Bytes of the weights in float32; of several kinds, as if all were of the narrowest."""
-    widened = max((_WIDENED[kind] for kind in folder.stored_as), default=1)
-    return int(widened * sum(file.stat().st_size for file in folder.files))
