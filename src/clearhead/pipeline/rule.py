@@ -21,9 +21,12 @@ from clearhead.masks.places import numbers
 from clearhead.pipeline.rule_faults import four_axes, rule_faults
 from clearhead.positions.position_bias import ChosenPositions, PositionBias
 
-__all__ = ["BoundRule", "Positions", "ScoreRule", "as_tensor", "take"]
+__all__ = ["FEW", "BoundRule", "Positions", "ScoreRule", "as_tensor", "take"]
 
 Positions = range | Tensor
+
+#: So many rows are few: a step of generation.
+FEW = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,10 +206,15 @@ class BoundRule:
 
     @property
     def sees_all(self) -> bool:
-        """Whether the mask is known to hide nothing from any row; not asked while compiling."""
+        """Whether the mask is known to hide nothing from any row.
+
+        It is asked for a few rows only, since some masks answer with a tile, and not while
+        compiling.
+        """
         if self.mask is None:
             return True
-        if torch.compiler.is_compiling() or 0 in (self.queries, self.keys):
+        asked = 0 < self.queries <= FEW and self.keys > 0
+        if not asked or torch.compiler.is_compiling():
             return False
         return self._whole is Verdict.ALL
 

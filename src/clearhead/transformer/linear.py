@@ -17,6 +17,7 @@ FEW = 64
 LEAST = 2**16
 #: Parts a core, so that none waits long for another.
 PARTS = 2
+_WIDE = (torch.float32, torch.float64)
 _HAS_MKL = torch.backends.mkl.is_available()
 
 
@@ -37,10 +38,10 @@ def linear(
 
     Cost: d_in · d_out multiplications a row; for few rows the time of reading W.
     """
-    d_out, d_in = weight.shape
-    rows = x.numel() // max(d_in, 1)
-    if not 0 < rows <= FEW or not _shared_out(x, weight):
+    if not _shared_out(x, weight):
         return nn.functional.linear(x, weight, bias)
+    d_out, d_in = weight.shape
+    rows = x.numel() // d_in
     parts = PARTS * torch.get_num_threads()
     if d_out % parts:
         whole = d_out - d_out % parts
@@ -73,11 +74,12 @@ class Linear(nn.Linear):
 
 
 def _shared_out(x: Tensor, weight: Tensor) -> bool:
-    """Whether a product of few rows is quicker in parts: seen with MKL, and not in 16 bits."""
+    """Whether a product is quicker in parts: one of few rows is, with MKL, but not in 16 bits."""
     return (
-        _HAS_MKL
-        and weight.dtype in (torch.float32, torch.float64)
+        weight.dtype in _WIDE
+        and _HAS_MKL
         and weight.numel() >= LEAST
+        and 0 < x.numel() <= FEW * weight.shape[1]
         and weight.device.type == "cpu"
         and weight.is_contiguous()
         and not (torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad))
