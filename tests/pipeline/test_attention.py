@@ -168,3 +168,47 @@ def test_the_bias_is_where_the_query_is() -> None:
     assert _refused(ShapeError, zeros, zeros, zeros, bias=torch.zeros(3, device="meta")) == (
         "the score rule does not fit the call: bias must be on query's device, cpu, got meta"
     )
+
+
+def test_a_rule_is_bound_once_for_calls_alike(generator, monkeypatch) -> None:
+    bound = []
+    real = ScoreRule.bind
+    monkeypatch.setattr(ScoreRule, "bind", lambda *given: bound.append(0) or real(*given))
+    rule = ScoreRule(mask=ch.causal_mask())
+    draws = [draw(generator, n=n) for n in (5, 5, 7, 5)]
+    for call in draws:
+        made = attention(*call.tensors, rule=rule)
+        exact = attention(*call.tensors, mask=ch.causal_mask(), impl="reference")
+        torch.testing.assert_close(made.context, exact.context)
+    # what asked the reference has rules of its own
+    assert len(bound) == 3 + len(draws)
+
+
+def test_a_remembered_rule_does_not_remember_numbers(generator) -> None:
+    bias, start = torch.zeros(6, 6), torch.tensor([2, 3])
+    query, key, value = (torch.randn(2, 2, 6, 4, generator=generator) for _ in range(3))
+    biased = ScoreRule(bias=bias)
+    placed = ScoreRule(mask=ch.causal_mask(), query_start=start)
+    for rule in (biased, placed):
+        attention(query, key, value, rule=rule)
+    bias[:, 3:] = -torch.inf
+    start -= 1
+    for rule in (biased, placed):
+        again = attention(query, key, value, rule=rule)
+        fresh = attention(query, key, value, rule=ScoreRule(None, None, *_parts(rule)))
+        assert torch.equal(again.context, fresh.context)
+        assert torch.equal(again.weights.to_dense(), fresh.weights.to_dense())
+
+
+def _parts(rule: ScoreRule) -> tuple[Any, ...]:
+    return rule.bias, rule.mask, rule.sinks, rule.query_start
+
+
+def test_another_kind_of_call_is_refused_though_the_sizes_were_seen(generator) -> None:
+    rule = ScoreRule()
+    query, key, value = (torch.randn(1, 1, 6, 4, generator=generator) for _ in range(3))
+    attention(query, key, value, rule=rule)
+    with pytest.raises(ShapeError, match=r"value must have query's dtype"):
+        attention(query, key, value.double(), rule=rule)
+    with pytest.raises(InputError, match="impl must be"):
+        attention(query, key, value, rule=rule, impl="none")

@@ -99,3 +99,34 @@ def test_l_is_wide_where_nobody_sees_anything(
     assert result.logsumexp.isneginf().all()
     result.context.sum().backward()
     assert all(not tensor.grad.any() for tensor in call.tensors)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("heads", [(6, 2), (4, 1), (3, 3)])
+@pytest.mark.parametrize("mask", [None, causal_mask(), causal_mask() & sliding_window_mask(50)])
+def test_one_row_that_sees_every_key(dtype, heads, mask, generator) -> None:
+    many, few = heads
+    shapes = [(2, many, 1, 16), (2, few, 40, 16), (2, few, 40, 16)]
+    query, key, value = (torch.randn(s, generator=generator).to(dtype) for s in shapes)
+    made = attention(query, key, value, mask=mask, query_start=39)
+    wide_inputs = (t.double() for t in (query, key, value))
+    exact = attention(*wide_inputs, mask=mask, query_start=39, impl="reference")
+    assert made.context.shape == (2, many, 1, 16)
+    assert made.logsumexp.shape == (2, many, 1)
+    # C is rounded to the dtype, L never to less than float32
+    precision = {torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float32: 2e-6}.get(dtype, 1e-13)
+    level = 2e-4 if dtype.itemsize == 2 else precision
+    torch.testing.assert_close(made.context.double(), exact.context, rtol=0, atol=precision)
+    torch.testing.assert_close(made.logsumexp.double(), exact.logsumexp, rtol=0, atol=level)
+
+
+@pytest.mark.parametrize("place", ["key", "value"])
+@pytest.mark.parametrize("broken", [torch.nan, torch.inf, -torch.inf])
+def test_one_row_that_sees_a_broken_key(place, broken, generator) -> None:
+    shapes = {"query": (1, 4, 1, 8), "key": (1, 2, 30, 8), "value": (1, 2, 30, 8)}
+    call = {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+    call[place][:, 0, 3] = broken
+    made = attention(**call)
+    exact = attention(**call, impl="reference")
+    torch.testing.assert_close(made.context, exact.context, equal_nan=True)
+    torch.testing.assert_close(made.logsumexp, exact.logsumexp, equal_nan=True)

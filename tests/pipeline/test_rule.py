@@ -8,7 +8,7 @@ import torch
 from clearhead.errors import MaskError, ShapeError
 from clearhead.masks import Verdict, causal_mask, padding_mask, sliding_window_mask
 from clearhead.pipeline.reference import reference
-from clearhead.pipeline.rule import ScoreRule, as_tensor, take
+from clearhead.pipeline.rule import ScoreRule
 from clearhead.positions.bias import AlibiBias
 from tests.accuracy import assert_double
 from tests.laws.calls import MASKS, draw
@@ -186,13 +186,3 @@ def test_a_position_bias_is_made_where_the_tile_stands(call, start):
     narrow = chosen.narrowed(1, rows=torch.tensor([4, 1]), columns=None)
     assert torch.equal(narrow.bias_tile(range(2), range(N)), whole[:1, h][:, :, [4, 1]])
     assert bound.bias_tile(range(2), range(2), dtype=torch.float64).dtype == torch.float64
-
-
-def test_places_along_an_axis(generator):
-    tensor = torch.randn(3, N, generator=generator)
-    run = take(tensor, range(2, 5), axis=1)
-    assert torch.equal(run, tensor[:, 2:5])
-    assert run.data_ptr() == tensor[:, 2:].data_ptr()
-    assert torch.equal(take(tensor, range(6, 0, -2), axis=1), tensor[:, [6, 4, 2]])
-    assert torch.equal(take(tensor, torch.tensor([2, 2]), axis=0), tensor[[2, 2]])
-    assert as_tensor(range(5, 0, -2), torch.device("cpu")).tolist() == [5, 3, 1]

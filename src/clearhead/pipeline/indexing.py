@@ -12,7 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from clearhead.errors import InputError, OutOfRangeError
-from clearhead.pipeline.rule import Positions, as_tensor
+from clearhead.pipeline.places import Positions, as_tensor
 
 __all__ = [
     "AxisIndex",

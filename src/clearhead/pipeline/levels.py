@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from clearhead.pipeline.rule import BoundRule, Positions, take
+from clearhead.pipeline.places import Positions, take
+from clearhead.pipeline.rule import BoundRule
 from clearhead.pipeline.tiles import row_logsumexp, wide
 from clearhead.pipeline.visibility import column_span, row_blocks
 

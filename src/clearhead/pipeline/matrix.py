@@ -34,8 +34,9 @@ from clearhead.pipeline.observe import (
     observe,
     shown,
 )
+from clearhead.pipeline.places import Positions, as_tensor, take
 from clearhead.pipeline.recomputing import recomputing
-from clearhead.pipeline.rule import BoundRule, Positions, as_tensor, take
+from clearhead.pipeline.rule import BoundRule
 from clearhead.pipeline.tiles import mix, score_tile, weight_tile
 from clearhead.pipeline.visibility import column_span, row_blocks
 

@@ -18,12 +18,11 @@ from torch import Tensor
 from clearhead.errors import ShapeError, gathered
 from clearhead.masks import Causal, Mask, Verdict
 from clearhead.masks.places import numbers
+from clearhead.pipeline.places import Positions, as_index, take
 from clearhead.pipeline.rule_faults import four_axes, rule_faults
 from clearhead.positions.position_bias import ChosenPositions, PositionBias
 
-__all__ = ["FEW", "BoundRule", "Positions", "ScoreRule", "as_tensor", "take"]
-
-Positions = range | Tensor
+__all__ = ["FEW", "BoundRule", "ScoreRule"]
 
 #: So many rows are few: a step of generation.
 FEW = 64
@@ -158,8 +157,8 @@ class BoundRule:
         if self.mask is None:
             return None
         tile = self.mask.tile(
-            _as_index(self.row_positions(rows), device),
-            _as_index(self.column_positions(columns), device),
+            as_index(self.row_positions(rows), device),
+            as_index(self.column_positions(columns), device),
         )
         if self.batch_index is not None and tile.shape[0] > 1:
             tile = tile[self.batch_index]
@@ -292,22 +291,3 @@ def _chain(first: Tensor | None, second: Tensor | None) -> Tensor | None:
     if first is None or second is None:
         return first if second is None else second
     return first[second]
-
-
-def _as_index(positions: Positions, device: torch.device) -> Positions:
-    kept = isinstance(positions, range) and device.type == "cpu"
-    return positions if kept else as_tensor(positions, device)
-
-
-def as_tensor(positions: Positions, device: torch.device) -> Int[Tensor, "*batch count"]:
-    """Positions as a tensor of indices on a device."""
-    if isinstance(positions, range):
-        return torch.arange(positions.start, positions.stop, positions.step, device=device)
-    return positions.to(device)
-
-
-def take(tensor: Tensor, where: Positions, *, axis: int) -> Tensor:
-    """Some places along one axis: a view for a run, else a copy."""
-    if isinstance(where, range) and where.step == 1:
-        return tensor.narrow(axis, where.start, len(where))
-    return tensor.index_select(axis, as_tensor(where, tensor.device))

@@ -12,8 +12,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from clearhead.masks.places import numbers
+from clearhead.pipeline.places import Positions, take
 from clearhead.pipeline.recomputing import recomputing
-from clearhead.pipeline.rule import BoundRule, Positions, take
+from clearhead.pipeline.rule import BoundRule
 from clearhead.pipeline.skipping import learned_beside_broken, skipping_product
 from clearhead.pipeline.visibility import all_seen, column_span, row_blocks
 

@@ -8,7 +8,8 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from clearhead.masks import Verdict
-from clearhead.pipeline.rule import BoundRule, Positions
+from clearhead.pipeline.places import Positions
+from clearhead.pipeline.rule import BoundRule
 from clearhead.positions.position_bias import PositionBias
 
 __all__ = ["BLOCK", "all_seen", "column_span", "empty_rows", "row_blocks"]
