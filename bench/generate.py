@@ -8,18 +8,19 @@ are of a process of its own each, from the loaded model on.
 """
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import clearhead as ch
-from bench.measure import alternating, calibrated, child, median_seconds
+from bench.measure import alternating, calibrated, child, median_seconds, paired
 from clearhead.transformer.cache_cost import cache_bytes
 
 RUN = Path(__file__).with_name("generate_run.py")
 PROMPT = 2048
-BEGINNING = 64
+BEGINNINGS = (64, 1024)
 WRITTEN = 64
 
 
@@ -28,7 +29,7 @@ def write_ours(model: Any, ids: torch.Tensor, count: int) -> tuple[int, ...]:
     return ch.generate(model, ids, max_new_tokens=count, end_tokens=()).token_ids
 
 
-def write_theirs(model: Any, ids: torch.Tensor, count: int) -> tuple[int, ...]:
+def write_theirs(model: Any, ids: torch.Tensor, count: int, **more: Any) -> tuple[int, ...]:
     """New tokens by transformers' generate."""
     made = model.generate(
         ids,
@@ -37,6 +38,7 @@ def write_theirs(model: Any, ids: torch.Tensor, count: int) -> tuple[int, ...]:
         max_new_tokens=count,
         do_sample=False,
         pad_token_id=0,
+        **more,
     )
     return tuple(made[0, ids.shape[1] :].tolist())
 
@@ -47,27 +49,50 @@ def bandwidth() -> float:
     return large.nbytes / median_seconds(large.sum, runs=5)
 
 
-def decoding(ours: Any, theirs: Any, ids: torch.Tensor, dtype: torch.dtype) -> None:
-    """Tokens a second once the prompt is read: what the tokens after the first one take."""
+class FirstToken:
+    """Told of every new token by transformers' generate: when did the first one come?"""
+
+    def __init__(self) -> None:
+        self.came: list[float] = []
+
+    def put(self, _value: torch.Tensor) -> None:
+        """Once for the prompt, then once a token."""
+        self.came.append(time.perf_counter())
+
+    def end(self) -> None:
+        """All were written."""
+
+
+def seconds_ours(model: Any, ids: torch.Tensor) -> float:
+    """Seconds from the first new token to the last."""
+    return ch.generate(model, ids, max_new_tokens=WRITTEN + 1, end_tokens=()).seconds
+
+
+def seconds_theirs(model: Any, ids: torch.Tensor) -> float:
+    """The same of transformers."""
+    heard = FirstToken()
+    write_theirs(model, ids, WRITTEN + 1, streamer=heard)
+    return heard.came[-1] - heard.came[1]
+
+
+def decoding(ours: Any, theirs: Any, ids: torch.Tensor) -> None:
+    """Tokens a second once the prompt is read."""
     same = write_ours(ours, ids, WRITTEN) == write_theirs(theirs, ids, WRITTEN)
-    mine, peer, ratio = alternating(
-        lambda: write_ours(ours, ids, WRITTEN + 1), lambda: write_theirs(theirs, ids, WRITTEN + 1)
+    mine, peer, ratio = paired(
+        lambda: seconds_ours(ours, ids), lambda: seconds_theirs(theirs, ids), runs=5
     )
-    my_first, peer_first, _ = alternating(
-        lambda: write_ours(ours, ids, 1), lambda: write_theirs(theirs, ids, 1)
-    )
-    mine, peer = WRITTEN / (mine - my_first), WRITTEN / (peer - peer_first)
     weights = sum({p.data_ptr(): p.nbytes for p in ours.parameters()}.values())
-    held = cache_bytes(ours.config, capacity=BEGINNING + WRITTEN // 2, dtype=dtype)
+    dtype = str(ours.token_embedding.weight.dtype).removeprefix("torch.")
+    held = cache_bytes(ours.config, capacity=ids.shape[1] + WRITTEN // 2, dtype=dtype)
     ceiling = bandwidth() / (weights + held)
     print(
-        f"  {WRITTEN} tokens after {BEGINNING}: ours {mine:.1f} a second, transformers {peer:.1f}, "
-        f"{mine / peer:.2f} × (bar 1.50); whole call {1 / ratio:.2f} ×; "
+        f"  {WRITTEN} tokens after {ids.shape[1]:,}: ours {WRITTEN / mine:.1f} a second, "
+        f"transformers {WRITTEN / peer:.1f}, {1 / ratio:.2f} × (bar 1.50); "
         f"the same tokens: {'yes' if same else 'no'}"
     )
     print(
         f"  ceiling {ceiling:.0f} a second ({ceiling * (weights + held) / 1e9:.0f} GB/s, "
-        f"{(weights + held) / 1e6:.0f} MB a token): ours {mine / ceiling:.0%} of it"
+        f"{(weights + held) / 1e6:.0f} MB a token): ours {WRITTEN / mine / ceiling:.0%} of it"
     )
 
 
@@ -94,12 +119,12 @@ def peaks(dtype: str) -> None:
 
 def main(dtype: str) -> None:
     """Everything about one dtype."""
-    number = getattr(torch, dtype)
-    ours = ch.from_pretrained("smollm2", engine="clearhead", dtype=number)
-    theirs = ch.from_pretrained("smollm2", engine="transformers", dtype=number)
+    ours = ch.from_pretrained("smollm2", engine="clearhead", dtype=dtype)
+    theirs = ch.from_pretrained("smollm2", engine="transformers", dtype=dtype)
     ids = torch.randint(5, 40000, (1, PROMPT))
     with calibrated(f"Decoding with SmolLM2, {dtype}"):
-        decoding(ours, theirs, ids[:, :BEGINNING], number)
+        for length in BEGINNINGS:
+            decoding(ours, theirs, ids[:, :length])
     with calibrated(f"Reading a prompt with SmolLM2, {dtype}"):
         prompts(ours, theirs, ids)
     with calibrated(f"Peak memory with SmolLM2, {dtype}"):

@@ -22,6 +22,7 @@ __all__ = [
     "clock",
     "forget_peak",
     "median_seconds",
+    "paired",
     "peak_gigabytes",
 ]
 
@@ -45,8 +46,15 @@ def alternating(
     ours: Callable[[], object], peer: Callable[[], object], *, runs: int = 7
 ) -> tuple[float, float, float]:
     """Median seconds of ours and of the peer, and the median of the paired ratios ours / peer."""
+    return paired(lambda: clock(ours), lambda: clock(peer), runs=runs)
+
+
+def paired(
+    ours: Callable[[], float], peer: Callable[[], float], *, runs: int
+) -> tuple[float, float, float]:
+    """As :func:`alternating`, of functions that give their own figure."""
     ours(), peer()
-    pairs = [(clock(ours), clock(peer)) for _ in range(runs)]
+    pairs = [(ours(), peer()) for _ in range(runs)]
     ratio = statistics.median(mine / theirs for mine, theirs in pairs)
     return (
         statistics.median(mine for mine, _ in pairs),

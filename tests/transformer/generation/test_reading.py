@@ -24,7 +24,7 @@ def last_logits(model, row, source=None) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", [*DECODERS, *BOTH])
-@pytest.mark.parametrize("part", [1, 4, 256])
+@pytest.mark.parametrize("part", [1, 4, 1024])
 def test_parts_and_steps_equal_the_whole(
     name, part, generator, seeded_weights, monkeypatch
 ) -> None:

@@ -15,8 +15,9 @@ from clearhead.transformer.model import Transformer
 __all__ = ["PART", "CachedReader", "Reader", "Rows", "encoded", "left_padded", "some_rows"]
 
 #: A prompt is read so many tokens at a time: what the layers make of them is all that memory
-#: holds besides the cache, and a window's part of the cache is moved along by as many.
-PART = 256
+#: holds besides the cache, and a window's part of the cache is moved along by as many. Fewer at a
+#: time are read more slowly.
+PART = 1024
 
 Rows = Sequence[Sequence[int]]
 
@@ -82,7 +83,7 @@ class CachedReader:
         capacity: most tokens a row will have.
         sources: what its encoder reads, a row each, or None.
 
-    Cost: the cache, and what the layers make of 256 tokens; time as the model's own.
+    Cost: the cache, and what the layers make of 1,024 tokens; time as the model's own.
     """
 
     def __init__(

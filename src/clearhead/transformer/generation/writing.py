@@ -111,7 +111,7 @@ class Writing:
         live = list(self.rows)
         self._started = time.perf_counter()
         longest = max(len(row.prompt) for row in live)
-        with said_reading(longest, least=2 * PART) as progress:
+        with said_reading(longest, least=PART) as progress:
             logits = reader.begin(progress)
         self._read = time.perf_counter()
         while True:
