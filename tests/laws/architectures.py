@@ -53,7 +53,7 @@ class Drawing:
     Attributes:
         generator: where the random numbers come from.
         mixing: whether layers may have experts. A product over the tokens that chose an expert
-            rounds by how many they are, so laws about bits hold without them.
+            rounds by how many they are, so laws about the bits of neighbours hold without them.
         local: whether layers may have windows and chunks.
         chunked: whether they may have chunks.
         growing: whether angles may depend on the length of the text.

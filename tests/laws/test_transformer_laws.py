@@ -64,7 +64,7 @@ def test_without_positions_permuting_what_is_read_both_ways_permutes_its_vectors
 def test_what_stands_in_padding_changes_no_bit(
     side: str, kind: str, drawn: int, generator: torch.Generator
 ) -> None:
-    model = Drawing(generator, mixing=False).model(kind, dtype=torch.float32)
+    model = Drawing(generator).model(kind, dtype=torch.float32)
     texts = [some_ids(generator, n) for n in (11, 6, 1)]
     ids, real = filled(texts, side=side, width=11, generator=generator)
     other = torch.where(real, ids, (ids + 1) % VOCABULARY)

@@ -200,6 +200,16 @@ def test_a_remembered_rule_does_not_remember_numbers(generator) -> None:
         assert torch.equal(again.weights.to_dense(), fresh.weights.to_dense())
 
 
+def test_a_remembered_rule_does_not_forget_gradients(generator) -> None:
+    bias = torch.zeros(6, 6, requires_grad=True)
+    rule = ScoreRule(bias=bias)
+    query, key, value = (torch.randn(1, 1, 6, 4, generator=generator) for _ in range(3))
+    with torch.no_grad():
+        attention(query, key, value, rule=rule)
+    attention(query, key, value, rule=rule).context.sum().backward()
+    assert bias.grad is not None
+
+
 def _parts(rule: ScoreRule) -> tuple[Any, ...]:
     return rule.bias, rule.mask, rule.sinks, rule.query_start
 

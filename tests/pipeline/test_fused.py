@@ -120,6 +120,14 @@ def test_one_row_that_sees_every_key(dtype, heads, mask, generator) -> None:
     torch.testing.assert_close(made.logsumexp.double(), exact.logsumexp, rtol=0, atol=level)
 
 
+def test_a_broken_value_behind_a_key_that_is_minus_infinity() -> None:
+    query, key = torch.tensor([[2.0, 0.0]]), torch.tensor([[-torch.inf, 0.0], [1.0, 0.0]])
+    value = torch.tensor([[torch.nan, 1.0], [1.0, 1.0]])
+    made = attention(query, key, value, scale=1.0)
+    exact = attention(query, key, value, scale=1.0, impl="reference")
+    torch.testing.assert_close(made.context, exact.context, equal_nan=True)
+
+
 @pytest.mark.parametrize("place", ["key", "value"])
 @pytest.mark.parametrize("broken", [torch.nan, torch.inf, -torch.inf])
 def test_one_row_that_sees_a_broken_key(place, broken, generator) -> None:

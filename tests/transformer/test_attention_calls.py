@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from clearhead.errors import InputError, ShapeError
+from clearhead.errors import InputError, ShapeError, UnsupportedError
 from clearhead.masks import causal_mask, sliding_window_mask
 from clearhead.pipeline.rule import ScoreRule
 from clearhead.pipeline.tap import Site, Tap, tapping
@@ -154,6 +154,19 @@ def test_all_that_does_not_fit_is_refused_at_once():
         "  - d_k must be a positive whole number, got -1\n"
         "  - d_source must be a positive whole number, got 0"
     )
+
+
+def test_w_o_of_a_layer_that_does_more_is_refused():
+    class Scaled(torch.nn.Linear):
+        def forward(self, input):  # noqa: A002  PyTorch's name for it
+            return super().forward(input) * 3
+
+    hooked, replaced = layer(), layer()
+    hooked.to_output.register_forward_hook(lambda _module, _given, made: made * 3)
+    replaced.to_output = Scaled(12, 12)
+    for part in (hooked, replaced):
+        with pytest.raises(UnsupportedError, match="its layer has a forward or hooks of its own"):
+            part.output_projection()
 
 
 def test_a_norm_that_is_not_known_is_refused():

@@ -8,7 +8,7 @@ from clearhead.positions.kinds import Rotary
 from clearhead.positions.scaling import LongRopeScaling
 from clearhead.transformer.cache import KVCache
 from clearhead.transformer.config import LayerKind
-from tests.transformer.tiny_models import tiny_config
+from tests.transformer.tiny_models import some_ids, tiny, tiny_config
 
 CPU = torch.device("cpu")
 REAL = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 0], [0, 0, 0, 0]]).bool()
@@ -133,3 +133,15 @@ def test_what_may_have_to_be_read_again_is_kept():
     assert text[:, :4].tolist() == [[3, 4, 1, 0], [5, 6, 2, 0]]
     assert held.ids[:, :3].tolist() == [[3, 4, 0], [5, 6, 0]]
     assert cache(0, 0).ids.shape == (2, 0)
+
+
+def test_a_cache_filled_in_inference_mode_is_read_on_in_it(generator, seeded_weights) -> None:
+    model, ids = tiny(), some_ids(generator, 1, 4)
+    with torch.inference_mode():
+        held = KVCache(model.config, capacity=9, dtype=torch.float64)
+        model(ids, cache=held)
+    with torch.no_grad(), pytest.raises(InputError, match="filled in inference_mode: read on"):
+        model(ids[:, :1], cache=held)
+    assert held.lengths == (4,)
+    with torch.inference_mode():
+        assert model(ids[:, :1], cache=held).logits.isfinite().all()

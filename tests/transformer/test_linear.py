@@ -4,14 +4,16 @@ import pytest
 import torch
 
 from clearhead.transformer import linear as module
-from clearhead.transformer.linear import FEW, LEAST, Linear, linear
+from clearhead.transformer.linear import LEAST, Linear, linear
 
 #: More than the parts of any number of cores, and numbers that no number of parts divides.
 SIZES = [(192, 576), (576, 192), (50_257, 8), (331, 257), (1, LEAST)]
+#: So many that every number of parts divides them.
+OUT = 240
 
 
 @pytest.mark.parametrize(("d_out", "d_in"), SIZES)
-@pytest.mark.parametrize("lead", [(), (1,), (1, 1), (3,), (2, 5), (FEW,), (FEW + 1,), (0,), (2, 0)])
+@pytest.mark.parametrize("lead", [(), (1,), (1, 1), (3,), (2, 5), (70,), (0,), (2, 0)])
 @pytest.mark.parametrize("bias", [False, True])
 def test_it_is_pytorchs(d_out, d_in, lead, bias, generator) -> None:
     weight = torch.randn(d_out, d_in, generator=generator, dtype=torch.float64)
@@ -28,16 +30,18 @@ def test_it_is_pytorchs(d_out, d_in, lead, bias, generator) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_parts_are_taken_for_few_rows_only(threads, generator, monkeypatch) -> None:
+def test_parts_are_taken_for_one_row_only(threads, generator, monkeypatch) -> None:
     taken = []
     real = module._in_parts
     monkeypatch.setattr(module, "_in_parts", lambda *given: taken.append(given[2:]) or real(*given))
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     monkeypatch.setattr(module, "_HAS_MKL", True)
-    weight = torch.randn(260, 256, generator=generator)
-    for rows in (1, FEW, FEW + 1):
-        linear(torch.randn(rows, 256, generator=generator), weight)
-    assert taken == [(1, 2 * threads), (FEW, 2 * threads)]
+    weight, bias = torch.randn(OUT, 300, generator=generator), torch.zeros(OUT)
+    for rows in (1, 2, 64):
+        linear(torch.randn(rows, 300, generator=generator), weight)
+        linear(torch.randn(rows, 300, generator=generator), weight, bias)
+    linear(torch.randn(1, 300, generator=generator), torch.randn(OUT + 1, 300))
+    assert taken == [(2 * threads,)] * 2
 
 
 @pytest.mark.parametrize("kind", ["strided x", "strided weight", "16 bits", "small"])
@@ -82,3 +86,24 @@ def test_autocast_rounds_as_it_does_for_pytorchs(generator) -> None:
     layer = Linear(256, 300)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         assert layer(torch.randn(1, 256, generator=generator)).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 7, 40])
+@pytest.mark.parametrize("size", [(OUT, 300), (301, 300), (257, 768), (1, LEAST)])
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_product_made_again_by_pytorch_has_the_same_bits(rows, size, bias, generator) -> None:
+    weight = torch.randn(size, generator=generator)
+    b = torch.randn(size[0], generator=generator) if bias else None
+    x = torch.randn(1, rows, size[1], generator=generator)
+    assert torch.equal(linear(x, weight, b), torch.nn.functional.linear(x, weight, b))
+
+
+@pytest.mark.parametrize("shape", [(3, 301), (299,), (2, 150)])
+def test_rows_of_another_width_are_pytorchs_to_refuse(shape, generator) -> None:
+    with torch.no_grad(), pytest.raises(RuntimeError):
+        Linear(300, OUT)(torch.randn(shape, generator=generator))
+
+
+def test_rows_of_another_dtype_are_pytorchs_to_refuse() -> None:
+    with torch.no_grad(), pytest.raises(RuntimeError):
+        Linear(300, OUT)(torch.zeros(1, 300, dtype=torch.float64))

@@ -160,7 +160,9 @@ def _settled(
     query: Tensor, key: Tensor, value: Tensor, *, rule: ScoreRule, impl: Implementation
 ) -> tuple[BoundRule, str]:
     """The rule bound to a call, and who serves it: once for calls alike, one after the other."""
-    if torch.compiler.is_compiling() or isinstance(rule.query_start, Tensor):
+    # tensors may be written to, or need gradients the next time
+    changing = isinstance(rule.query_start, Tensor) or isinstance(rule.bias, Tensor)
+    if changing or torch.compiler.is_compiling():
         return _settle(query, key, value, rule=rule, impl=impl)
     alike = (impl, *((t.shape, t.dtype, t.device) for t in (query, key, value)))
     found = rule.settled.get(alike)

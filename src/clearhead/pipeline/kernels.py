@@ -88,8 +88,7 @@ def _serve(
         return _forward(q, k, v, 0.0, causal, attn_mask=spread(bias, q, k), scale=scale)
 
     rule = partial(block_rule, query, key, bias=bias, causal=causal, scale=scale)
-    all_seen = bias is None and not causal
-    return mended(query, key, value, run=run, rule=rule, all_seen=all_seen)
+    return mended(query, key, value, run=run, rule=rule)
 
 
 def _needs_gradient(*tensors: Tensor | None) -> bool:

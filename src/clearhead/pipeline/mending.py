@@ -7,14 +7,13 @@ blanked, and the rows that do see one are computed from tiles. Looking costs one
 
 import math
 from collections.abc import Callable
-from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from clearhead.masks import causal_mask
-from clearhead.pipeline.rule import FEW, BoundRule
+from clearhead.pipeline.rule import BoundRule
 from clearhead.pipeline.tiles import attend_rows
 from clearhead.pipeline.visibility import BLOCK, column_span, row_blocks
 
@@ -30,7 +29,6 @@ def mended(
     *,
     run: Run,
     rule: Callable[[], BoundRule],
-    all_seen: bool = False,
 ) -> tuple[Float[Tensor, "batch heads r d"], Float[Tensor, "batch heads r"]]:
     """C and L of one block, where what a row may not see does not matter to it.
 
@@ -40,7 +38,6 @@ def mended(
         value: V of the block.
         run: the kernel, taking Q, K and V.
         rule: makes the rule of the block, which says what each row sees.
-        all_seen: whether every row sees every key.
 
     Returns:
         C and L: the kernel's own bits for a row that sees only numbers, and what the reference
@@ -50,9 +47,6 @@ def mended(
     broke.
     """
     context, logsumexp = run(query, key, value)
-    # where nothing is unseen, nothing unseen can poison a row: the L of a few is read at once
-    if all_seen and logsumexp.numel() <= FEW and _numbers(logsumexp):
-        return context, logsumexp
     finite = all_finite(context, logsumexp) or all_finite(
         # −inf is what a row that sees nothing has
         context,
@@ -88,11 +82,6 @@ def block_rule(
     """What one block's kernel was told, as a rule: tiles and mending know what each row sees."""
     mask = causal_mask() if causal else None
     return BoundRule(scale, None, bias, mask, None, query.shape[2], key.shape[2], 0, 0)
-
-
-def _numbers(logsumexp: Tensor) -> bool:
-    levels: list[float] = cast("Any", logsumexp.flatten()).tolist()
-    return all(math.isfinite(level) and level != 0 for level in levels)
 
 
 def all_finite(context: Tensor, logsumexp: Tensor) -> bool:

@@ -23,7 +23,7 @@ from clearhead.pipeline.attention import attention_by_rule, autocast
 from clearhead.pipeline.result import AttentionResult
 from clearhead.pipeline.rule import ScoreRule
 
-__all__ = ["TAPPED", "Site", "Tap", "attend", "tapping", "visit"]
+__all__ = ["TAPPED", "Site", "Tap", "attend", "tapped", "tapping", "visit"]
 
 #: The quantities every model sends through the tap, in the order they pass.
 TAPPED = ("attention_input", "query", "key", "value", "logsumexp", "context", "output")
@@ -88,6 +88,11 @@ def tapping(*taps: Tap) -> Generator[None]:
         yield
     finally:
         _ACTIVE.reset(token)
+
+
+def tapped() -> bool:
+    """Whether a tap is active."""
+    return bool(_ACTIVE.get())
 
 
 def visit(site: Site, quantity: str, value: Float[Tensor, "..."]) -> Float[Tensor, "..."]:

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from clearhead.errors import TraceError
+from clearhead.errors import TraceError, UnsupportedError
 from clearhead.pipeline.indexing import distinct
 from clearhead.pipeline.tap import Site
 
@@ -192,7 +192,10 @@ class _Own:
 
     def output_projection(self, site: Site) -> OutputProjection | None:
         """As the model says."""
-        weight, bias = self._model.output_projection(site)
+        try:
+            weight, bias = self._model.output_projection(site)
+        except UnsupportedError:
+            return None
         return OutputProjection(weight.detach(), None if bias is None else bias.detach())
 
 

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from clearhead.errors import InputError, ShapeError, gathered
+from clearhead.errors import InputError, ShapeError, UnsupportedError, gathered
 from clearhead.masks import Mask
 from clearhead.pipeline.rule import ScoreRule
 from clearhead.pipeline.tap import Site, attend, visit
@@ -195,8 +195,19 @@ class MultiHeadAttention(nn.Module):
     def output_projection(
         self,
     ) -> tuple[Float[Tensor, "d_model width"], Float[Tensor, "d_model"] | None]:
-        """W_O as (d_model, heads · d_v), and its bias or None."""
-        return self.to_output.weight, self.to_output.bias
+        """W_O as (d_model, heads · d_v), and its bias or None.
+
+        Raises:
+            UnsupportedError: the layer was replaced or hooked, so that O is not C · W_O + b_O.
+        """
+        layer = self.to_output
+        hooks = ("_forward_hooks", "_forward_pre_hooks")
+        if type(layer).forward is not Linear.forward or any(vars(layer)[kind] for kind in hooks):
+            raise UnsupportedError(
+                f"W_O of {self.site.name}: its layer has a forward or hooks of its own, so that "
+                "the output is not C · W_O + b_O"
+            )
+        return layer.weight, layer.bias
 
     def _check_inputs(self, x: Tensor, source: Tensor | None) -> None:
         widths = {"x": (x, self.to_query.in_features)}

@@ -144,8 +144,8 @@ class LayerStep:
             rows, tokens = self.step.places(key.device)
             slots = self.step.positions(key.device).expand(len(begins), -1)[rows, tokens]
             where = (rows, slice(None), slots - memory.start)
-            memory.key[where] = kept(key)[rows, :, tokens]
-            memory.value[where] = kept(value)[rows, :, tokens]
+            memory.key[where] = kept(key)[rows, :, tokens].to(memory.key.dtype)
+            memory.value[where] = kept(value)[rows, :, tokens].to(memory.value.dtype)
         length = end - memory.start
         return (
             without_backward(memory.key.narrow(2, 0, length), key),
@@ -154,7 +154,12 @@ class LayerStep:
 
     def _refuse_other(self, key: Tensor) -> None:
         held = self.memory.key
-        if (held.dtype, held.device) != (key.dtype, key.device):
+        if held.is_inference() and not torch.is_inference_mode_enabled():
+            raise InputError(
+                "the cache was filled in inference_mode: read on in that mode, or make it outside"
+            )
+        rounded = torch.is_autocast_enabled(key.device.type)
+        if held.device != key.device or (held.dtype != key.dtype and not rounded):
             raise InputError(
                 f"the cache holds {held.dtype} on {held.device}, and the model's keys are "
                 f"{key.dtype} on {key.device}: make it with that dtype= and device="

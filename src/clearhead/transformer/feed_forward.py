@@ -65,10 +65,7 @@ class FeedForward(nn.Module):
         act = ACTIVATIONS[self.activation]
         if self.gate is None:
             return self.down(act(self.up(x)))
-        opened = act(self.gate(x))
-        # without gradients a product over many tokens need not have memory of its own
-        made = opened * self.up(x) if torch.is_grad_enabled() else opened.mul_(self.up(x))
-        return self.down(made)
+        return self.down(act(self.gate(x)) * self.up(x))
 
 
 class ExpertFeedForward(nn.Module):

@@ -13,7 +13,7 @@ A decoder that reads an encoder has cross-attention between the two.
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast, overload
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -115,6 +115,7 @@ class Transformer(Stack):
             keep=logits_to_keep,
         )
         real = real_tokens(attention_mask)
+        ids, token_types = _blank(ids, real), _blank(token_types, real)
         if cache is None:
             x = self.hidden(
                 ids, real=real, documents=documents, token_types=token_types, source=source
@@ -149,7 +150,7 @@ class Transformer(Stack):
             raise InputError("encode: this model has no encoder; call the model itself")
         check_inputs(self.encoder.config, ids, attention_mask=attention_mask)
         real = real_tokens(attention_mask)
-        return Encoded(self.encoder.hidden(ids, real=real), real)
+        return Encoded(self.encoder.hidden(_blank(ids, real), real=real), real)
 
     def save_pretrained(
         self,
@@ -240,6 +241,15 @@ def real_tokens(attention_mask: Tensor | None) -> Bool[Tensor, "batch n"] | None
     """
     real = None if attention_mask is None else attention_mask.bool()
     return None if real is None or bool(real.all()) else real
+
+
+@overload
+def _blank(ids: Tensor, real: Tensor | None) -> Tensor: ...
+@overload
+def _blank(ids: Tensor | None, real: Tensor | None) -> Tensor | None: ...
+def _blank(ids: Tensor | None, real: Tensor | None) -> Tensor | None:
+    """Ids with 0 for all padding, so that what stood there cannot matter, to experts either."""
+    return ids if ids is None or real is None else ids.masked_fill(~real, 0)
 
 
 def _first(

@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+import clearhead as ch
+from clearhead.pipeline.tap import Tap, tapping
 from clearhead.transformer.generation import reading
 from clearhead.transformer.generation.reading import CachedReader, left_padded
 from tests.transformer.tiny_models import BOTH, DECODERS, some_ids, tiny
@@ -53,3 +55,31 @@ def test_parts_and_steps_equal_the_whole(
     rows = [[*rows[2], 7], [*rows[0], 8]]
     found = reader.step([7, 8])
     check(rows, None if sources is None else [sources[2], sources[0]])
+
+
+def test_what_hooks_and_taps_collect_can_be_trained_on(generator, seeded_weights) -> None:
+    model, ids = tiny(), some_ids(generator, 5).tolist()
+    collected: list[torch.Tensor] = []
+    part = model.layers[0].feed_forward
+    handle = part.register_forward_hook(lambda _module, _given, made: collected.append(made))
+    ch.generate(model, ids, max_new_tokens=3)
+    handle.remove()
+    assert len(collected) == 3
+    probe = torch.nn.Linear(model.config.d_model, 1).double()
+    probe(collected[0]).sum().backward()
+    assert probe.weight.grad is not None
+
+    class Collecting(Tap):
+        def visit(self, site, quantity, value):
+            collected.append(value)
+            return super().visit(site, quantity, value)
+
+    with tapping(Collecting()):
+        ch.generate(model, ids, max_new_tokens=2)
+    assert not any(one.is_inference() for one in collected)
+
+
+def test_autocast_is_let_round(generator, seeded_weights) -> None:
+    model, ids = tiny(dtype=torch.float32), some_ids(generator, 5).tolist()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert len(ch.generate(model, [ids, ids[:3]], max_new_tokens=4)) == 2

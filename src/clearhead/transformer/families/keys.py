@@ -151,7 +151,12 @@ class ConfigKeys:
         value = self.value(name)
         if value is None:
             return default
-        return value if isinstance(value, bool) else bool(self._fault(name, "true or false", value))
+        if isinstance(value, bool):
+            return value
+        if value in (0, 1):  # another reader takes them for off and on
+            self.refuse(name, f"must be true or false, got {value!r}")
+            return default
+        return bool(self._fault(name, "true or false", value))
 
     def maybe_size(self, name: str, *, default: int | None) -> int | None:
         """A positive whole number; None where the key is null, the default where it is missing."""

@@ -1,6 +1,7 @@
 """Runs the model over prompts and new tokens: a prompt in parts, then one token a step."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Protocol
 
@@ -8,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from clearhead.pipeline.tap import tapped
 from clearhead.transformer.cache import KVCache
 from clearhead.transformer.calls import Encoded
 from clearhead.transformer.model import Transformer
@@ -100,9 +102,12 @@ class CachedReader:
             device=weight.device,
         )
 
-    @torch.inference_mode()
     def begin(self, progress: Callable[[int], None]) -> Float[Tensor, "batch vocabulary"]:
         """Read the prompts, part by part."""
+        with _without_gradients(self._model):
+            return self._begin(progress)
+
+    def _begin(self, progress: Callable[[int], None]) -> Float[Tensor, "batch vocabulary"]:
         self._source = encoded(self._model, self._sources)
         ids, real = left_padded(self._prompts, self._model.token_embedding.weight.device)
         width = ids.shape[1]
@@ -116,11 +121,11 @@ class CachedReader:
         assert logits is not None
         return logits
 
-    @torch.inference_mode()
     def step(self, tokens: Sequence[int]) -> Float[Tensor, "batch vocabulary"]:
         """Read one more token a row."""
         ids = torch.tensor(tokens, device=self._model.token_embedding.weight.device)
-        return self._read(ids[:, None], None)
+        with _without_gradients(self._model):
+            return self._read(ids[:, None], None)
 
     def keep(self, rows: Sequence[int]) -> None:
         """Go on with some of the rows only; copies their part of the cache."""
@@ -134,6 +139,16 @@ class CachedReader:
             ids, attention_mask=real, cache=self._cache, source=self._source, logits_to_keep=1
         )
         return found.logits[:, -1]
+
+
+def _without_gradients(model: Transformer) -> AbstractContextManager[object]:
+    """No gradients; and where nobody looks on, none of what PyTorch keeps for them later either.
+
+    What is made so cannot be trained on, and hooks and taps collect what others train on.
+    """
+    kinds = ("_forward_hooks", "_forward_pre_hooks")
+    hooked = any(vars(module)[kind] for module in model.modules() for kind in kinds)
+    return torch.no_grad() if hooked or tapped() else torch.inference_mode()
 
 
 def encoded(model: Transformer, sources: Rows | None) -> Encoded | None:

@@ -36,7 +36,7 @@ class WholeReader:
         self._source: Encoded | None = None
         self._texts = [list(prompt) for prompt in prompts]
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def begin(self, progress: Callable[[int], None]) -> Float[Tensor, "batch vocabulary"]:
         """Read the prompts."""
         self._source = encoded(self._model, self._sources)
@@ -44,7 +44,7 @@ class WholeReader:
         progress(max(map(len, self._texts)))
         return logits
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def step(self, tokens: Sequence[int]) -> Float[Tensor, "batch vocabulary"]:
         """Read the texts anew, one token longer."""
         for text, token in zip(self._texts, tokens, strict=True):
