@@ -28,6 +28,10 @@ __all__ = ["FEW", "BoundRule", "ScoreRule"]
 FEW = 64
 
 
+def _none_settled() -> dict[Hashable, tuple["BoundRule", str]]:
+    return {}  # a compiled graph can call this, and not a type of dict with its parts named
+
+
 @dataclass(frozen=True, eq=False)
 class ScoreRule:
     """How S is made from Q and K; the order of operations is fixed.
@@ -57,7 +61,7 @@ class ScoreRule:
     key_start: int = 0
     #: The call it was last bound to, by its sizes: layers that share a rule check it once.
     settled: dict[Hashable, tuple["BoundRule", str]] = field(
-        default_factory=dict["Hashable", "tuple[BoundRule, str]"], init=False, repr=False
+        default_factory=_none_settled, init=False, repr=False
     )
 
     def bind(
