@@ -74,32 +74,13 @@ def fused(
         return attend_tiles(query, key, value, rule=rule)
     width = value.shape[-1]
     query, key, value = _one_width(query, key, value)
-    if rule.bias is None and rule.sees_all and gives_logsumexp(query.device):
-        # told apart at once: a step of generation would spend more on a plan than on the kernel
-        pairs = [_seen_whole(query, key, value, scale=rule.scale)]
-    else:
-        pairs = [_serve(block, query, key, value, rule) for block in _plan(rule)]
+    pairs = [_serve(block, query, key, value, rule) for block in _plan(rule)]
     if len(pairs) == 1:
         context, logsumexp = pairs[0]
     else:
         context = torch.cat([context for context, _ in pairs], dim=2)
         logsumexp = torch.cat([level for _, level in pairs], dim=2)
     return context if context.shape[-1] == width else context[..., :width], logsumexp
-
-
-def _seen_whole(
-    query: Tensor, key: Tensor, value: Tensor, *, scale: float
-) -> tuple[Tensor, Tensor]:
-    """The kernel where every row sees every key."""
-    run = partial(kernel, bias=None, causal=False, scale=scale)
-    heads, kv_heads = query.shape[1], key.shape[1]
-    if query.shape[2] > 1 or heads == kv_heads or query.dtype not in _HALF:
-        return run(query, key, value)
-    # the queries of heads that share keys stand as rows of one: in 16 bits the kernel takes a
-    # single row several times as long as a few
-    rows = query.reshape(len(query), kv_heads, heads // kv_heads, query.shape[3])
-    context, logsumexp = run(rows, key, value)
-    return context.reshape(query.shape), logsumexp.reshape(query.shape[:3])
 
 
 def _one_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -174,9 +155,9 @@ def _run(
     if block.kind == "empty":
         return nothing_seen(query, key, value)
     if block.kind != "biased":
-        run = kernel if gives_logsumexp(query.device) else _without_logsumexp
+        serve = _unbiased if gives_logsumexp(query.device) else _without_logsumexp
         causal = block.kind == "causal"
-        return run(query, key, value, bias=None, causal=causal, scale=rule.scale)
+        return serve(query, key, value, bias=None, causal=causal, scale=rule.scale)
     make = partial(_additive, block, rule, dtype=wide(query.dtype), device=query.device)
     if gives_logsumexp(query.device):
         learned = rule.bias is not None and rule.bias.requires_grad
@@ -188,6 +169,20 @@ def _run(
 
     # the tiles of all blocks together are n×m: kept, training would take quadratic memory
     return recomputing(biased, query, key, value, rule=rule)(query, key, value)
+
+
+def _unbiased(
+    query: Tensor, key: Tensor, value: Tensor, *, bias: None, causal: bool, scale: float
+) -> tuple[Tensor, Tensor]:
+    run = partial(kernel, bias=bias, causal=causal, scale=scale)
+    heads, kv_heads = query.shape[1], key.shape[1]
+    if causal or query.shape[2] > 1 or heads == kv_heads or query.dtype not in _HALF:
+        return run(query, key, value)
+    # the queries of heads that share keys stand as rows of one: in 16 bits the kernel takes a
+    # single row several times as long as a few
+    rows = query.reshape(len(query), kv_heads, heads // kv_heads, query.shape[3])
+    context, logsumexp = run(rows, key, value)
+    return context.reshape(query.shape), logsumexp.reshape(query.shape[:3])
 
 
 def _without_logsumexp(

@@ -53,7 +53,7 @@ def mended(
         logsumexp.masked_fill(torch.isneginf(logsumexp), 0.0),
     )
     # a kernel takes a row whose every score is NaN for one that sees nothing, and leaves L at 0
-    if finite and int(logsumexp.count_nonzero()) == logsumexp.numel():
+    if finite and bool(logsumexp.all()):
         return context, logsumexp
     wild = wild_keys(query, key, value)
     if finite and not bool(wild.any()) and bool(torch.isfinite(query).all()):
@@ -86,8 +86,8 @@ def block_rule(
 
 def all_finite(context: Tensor, logsumexp: Tensor) -> bool:
     """Whether a result holds neither NaN nor Inf; a sum too large only costs a second look."""
-    total = context.detach().sum(dtype=logsumexp.dtype) + logsumexp.detach().sum()
-    return math.isfinite(total.item())
+    sums = (context.detach().sum(dtype=logsumexp.dtype), logsumexp.detach().sum())
+    return math.isfinite(sum(total.item() for total in sums))
 
 
 def wild_keys(query: Tensor, key: Tensor, value: Tensor) -> Bool[Tensor, "batch kv_heads m"]:

@@ -72,6 +72,13 @@ class KVCache:
             (s.original_context for s in _scalings(config) if isinstance(s, DynamicScaling)),
             default=None,
         )
+        # first of all that grows with the sizes: it says in one line where memory is short
+        self.layers = _laid_out(
+            config,
+            (batch, capacity),
+            dtype=getattr(torch, str(dtype).removeprefix("torch.")),
+            device=device,
+        )
         #: what was read, where it may have to be read again
         self.ids = torch.zeros(
             batch, capacity if self.switches else 0, dtype=torch.int64, device=device
@@ -81,12 +88,6 @@ class KVCache:
         self.lengths: tuple[int, ...] = (0,) * batch
         #: what the keys and values of cross-attention were made of
         self.source: Encoded | None = None
-        self.layers = _laid_out(
-            config,
-            (batch, capacity),
-            dtype=getattr(torch, str(dtype).removeprefix("torch.")),
-            device=device,
-        )
         self.cross: tuple[CrossMemory, ...] = tuple(
             CrossMemory() for _ in range(config.layers if config.encoder else 0)
         )

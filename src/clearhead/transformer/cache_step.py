@@ -52,12 +52,25 @@ class CacheStep:
         return starts[0] if len(set(starts)) == 1 else torch.tensor(starts)
 
     def memory(self, layer: int) -> "LayerStep":
-        """The part of one layer.
+        """The part of one layer, with room made for the call's tokens.
 
         Args:
             layer: its number.
         """
-        return LayerStep(self, self.cache.layers[layer])
+        memory, begins, end = self.cache.layers[layer], self.cache.lengths, max(self.ends)
+        memory.make_room(begins, end)
+        places = None
+        if self.real is None and len(set(begins)) == 1:
+            some = (2, begins[0] - memory.start, self.tokens)
+            places = (memory.key.narrow(*some), memory.value.narrow(*some))
+        length = end - memory.start
+        return LayerStep(
+            self,
+            memory,
+            key=memory.key.narrow(2, 0, length),
+            value=memory.value.narrow(2, 0, length),
+            places=places,
+        )
 
     @property
     def outgrown(self) -> bool:
@@ -105,10 +118,21 @@ class CacheStep:
 
 @dataclass(frozen=True, eq=False)
 class LayerStep:
-    """One call's tokens on their way into one layer's memory."""
+    """One call's tokens on their way into one layer's memory.
+
+    Attributes:
+        step: the call's.
+        memory: the layer's.
+        key: where its keys from :attr:`start` on will be, those of the call included.
+        value: likewise its values.
+        places: where the call's keys and values go, if they go side by side.
+    """
 
     step: CacheStep
     memory: LayerMemory
+    key: Float[Tensor, "batch kv_heads m d_k"]
+    value: Float[Tensor, "batch kv_heads m d_v"]
+    places: tuple[Tensor, Tensor] | None
 
     @property
     def complete(self) -> bool:
@@ -133,24 +157,21 @@ class LayerStep:
         assert key is not None
         assert value is not None
         self._refuse_other(key)
-        memory, begins, end = self.memory, self.step.cache.lengths, max(self.step.ends)
-        memory.make_room(begins, end)
-        real = self.step.real
-        if real is None and len(set(begins)) == 1:
-            first = begins[0] - memory.start
-            memory.key.narrow(2, first, key.shape[2]).copy_(kept(key))
-            memory.value.narrow(2, first, key.shape[2]).copy_(kept(value))
+        if self.places is not None:
+            self.places[0].copy_(kept(key))
+            self.places[1].copy_(kept(value))
         else:
-            rows, tokens = self.step.places(key.device)
-            slots = self.step.positions(key.device).expand(len(begins), -1)[rows, tokens]
-            where = (rows, slice(None), slots - memory.start)
-            memory.key[where] = kept(key)[rows, :, tokens].to(memory.key.dtype)
-            memory.value[where] = kept(value)[rows, :, tokens].to(memory.value.dtype)
-        length = end - memory.start
-        return (
-            without_backward(memory.key.narrow(2, 0, length), key),
-            without_backward(memory.value.narrow(2, 0, length), value),
-        )
+            self._scatter(kept(key), kept(value))
+        return without_backward(self.key, key), without_backward(self.value, value)
+
+    def _scatter(self, key: Tensor, value: Tensor) -> None:
+        """Put each row's real tokens where that row's own go on."""
+        memory, begins = self.memory, self.step.cache.lengths
+        rows, tokens = self.step.places(key.device)
+        slots = self.step.positions(key.device).expand(len(begins), -1)[rows, tokens]
+        where = (rows, slice(None), slots - memory.start)
+        memory.key[where] = key[rows, :, tokens].to(memory.key.dtype)
+        memory.value[where] = value[rows, :, tokens].to(memory.value.dtype)
 
     def _refuse_other(self, key: Tensor) -> None:
         held = self.memory.key

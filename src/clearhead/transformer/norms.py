@@ -46,7 +46,10 @@ class RMSNorm(nn.Module):
         return self._normed(x, self.offset + weight if self.offset else weight).to(x.dtype)
 
     def _normed(self, x: Tensor, weight: Tensor | None) -> Tensor:
-        return nn.functional.rms_norm(x.float(), x.shape[-1:], weight, self.epsilon)
+        # PyTorch's own function makes the same steps, and takes half as long again for one row
+        wide = x.float()
+        unit = wide * (wide * wide).mean(-1, keepdim=True).add_(self.epsilon).rsqrt_()
+        return unit if weight is None else unit * weight
 
 
 def make_norm(config: TransformerConfig, width: int | None = None) -> nn.Module:

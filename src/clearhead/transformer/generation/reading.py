@@ -12,6 +12,7 @@ from torch import Tensor
 from clearhead.pipeline.tap import tapped
 from clearhead.transformer.cache import KVCache
 from clearhead.transformer.calls import Encoded
+from clearhead.transformer.generation.plain import hooks_of, plain
 from clearhead.transformer.model import Transformer
 
 __all__ = ["PART", "CachedReader", "Reader", "Rows", "encoded", "left_padded", "some_rows"]
@@ -93,6 +94,7 @@ class CachedReader:
     ) -> None:
         self._model, self._prompts, self._sources = model, prompts, sources
         self._source: Encoded | None = None
+        self._plain, self._hooked = plain(model), hooks_of(model)
         weight = model.token_embedding.weight
         self._cache = KVCache(
             model.config,
@@ -104,7 +106,7 @@ class CachedReader:
 
     def begin(self, progress: Callable[[int], None]) -> Float[Tensor, "batch vocabulary"]:
         """Read the prompts, part by part."""
-        with _without_gradients(self._model):
+        with self._without_gradients():
             return self._begin(progress)
 
     def _begin(self, progress: Callable[[int], None]) -> Float[Tensor, "batch vocabulary"]:
@@ -124,7 +126,7 @@ class CachedReader:
     def step(self, tokens: Sequence[int]) -> Float[Tensor, "batch vocabulary"]:
         """Read one more token a row."""
         ids = torch.tensor(tokens, device=self._model.token_embedding.weight.device)
-        with _without_gradients(self._model):
+        with self._without_gradients():
             return self._read(ids[:, None], None)
 
     def keep(self, rows: Sequence[int]) -> None:
@@ -135,20 +137,22 @@ class CachedReader:
     def _read(
         self, ids: Int[Tensor, "batch n"], real: Bool[Tensor, "batch n"] | None
     ) -> Float[Tensor, "batch vocabulary"]:
-        found = self._model(
+        model = self._model if self._seen() else self._plain
+        found = model(
             ids, attention_mask=real, cache=self._cache, source=self._source, logits_to_keep=1
         )
         return found.logits[:, -1]
 
+    def _without_gradients(self) -> AbstractContextManager[object]:
+        """No gradients; and where nobody looks on, none of what PyTorch keeps for them either.
 
-def _without_gradients(model: Transformer) -> AbstractContextManager[object]:
-    """No gradients; and where nobody looks on, none of what PyTorch keeps for them later either.
+        What is made so cannot be trained on, and hooks and taps collect what others train on.
+        """
+        return torch.no_grad() if self._seen() else torch.inference_mode()
 
-    What is made so cannot be trained on, and hooks and taps collect what others train on.
-    """
-    kinds = ("_forward_hooks", "_forward_pre_hooks")
-    hooked = any(vars(module)[kind] for module in model.modules() for kind in kinds)
-    return torch.no_grad() if hooked or tapped() else torch.inference_mode()
+    def _seen(self) -> bool:
+        """Whether a hook or a tap looks on."""
+        return tapped() or self._hooked()
 
 
 def encoded(model: Transformer, sources: Rows | None) -> Encoded | None:
