@@ -104,13 +104,14 @@ def test_l_is_wide_where_nobody_sees_anything(
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
 @pytest.mark.parametrize("heads", [(6, 2), (4, 1), (3, 3)])
 @pytest.mark.parametrize("mask", [None, causal_mask(), causal_mask() & sliding_window_mask(50)])
-def test_one_row_that_sees_every_key(dtype, heads, mask, generator) -> None:
+@pytest.mark.parametrize("start", [39, 0])
+def test_one_row_that_sees_every_key_or_one(dtype, heads, mask, start, generator) -> None:
     many, few = heads
     shapes = [(2, many, 1, 16), (2, few, 40, 16), (2, few, 40, 16)]
     query, key, value = (torch.randn(s, generator=generator).to(dtype) for s in shapes)
-    made = attention(query, key, value, mask=mask, query_start=39)
+    made = attention(query, key, value, mask=mask, query_start=start)
     wide_inputs = (t.double() for t in (query, key, value))
-    exact = attention(*wide_inputs, mask=mask, query_start=39, impl="reference")
+    exact = attention(*wide_inputs, mask=mask, query_start=start, impl="reference")
     assert made.context.shape == (2, many, 1, 16)
     assert made.logsumexp.shape == (2, many, 1)
     # C is rounded to the dtype, L never to less than float32

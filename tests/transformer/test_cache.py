@@ -241,10 +241,11 @@ def test_a_dtype_may_be_given_by_its_name():
 def test_a_device_or_a_memory_that_is_not_there():
     told = refused(lambda: KVCache(tiny_config(), capacity=4, device="nowhere"))
     assert "device: expected one of this machine, got 'nowhere'" in told
-    for capacity in (10**15, 10**30):
-        assert refused(lambda many=capacity: KVCache(tiny_config(), capacity=many)) == (
-            f"not enough memory: a cache of 1 × {capacity:,} tokens cannot be laid out on cpu; "
-            "give a smaller batch or capacity, or a smaller dtype"
+    for batch, capacity in ((1, 10**15), (1, 10**30), (10**12, 1), (10**400, 1)):
+        sizes = {"batch": batch, "capacity": capacity}
+        assert refused(lambda sizes=sizes: KVCache(tiny_config(), **sizes)) == (
+            f"not enough memory: a cache of {batch:,} × {capacity:,} tokens cannot be laid out on "
+            "cpu; give a smaller batch or capacity, or a smaller dtype"
         )
 
 

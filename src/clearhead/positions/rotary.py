@@ -184,8 +184,9 @@ def _turned(
     x: Float[Tensor, "batch heads n width"], phases: Phases
 ) -> Float[Tensor, "batch heads n width"]:
     wide = x.to(phases.cosine.dtype)
-    half = x.shape[-1] // 2
-    pairs, other = ((half, 2), -1) if phases.interleaved else ((2, half), -2)
-    partners = wide.reshape(*x.shape[:-1], *pairs).flip(other).flatten(-2)
+    if phases.interleaved:
+        partners = wide.reshape(*x.shape[:-1], x.shape[-1] // 2, 2).flip(-1).flatten(-2)
+    else:
+        partners = wide.roll(x.shape[-1] // 2, dims=-1)
     # Partners are a fresh copy, so they may be written to: that spares two more.
     return partners.mul_(phases.sine).add_(wide * phases.cosine).to(x.dtype)

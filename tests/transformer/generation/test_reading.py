@@ -26,7 +26,7 @@ def last_logits(model, row, source=None) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", [*DECODERS, *BOTH])
-@pytest.mark.parametrize("part", [1, 4, 1024])
+@pytest.mark.parametrize("part", [1, 4, 2048])
 def test_parts_and_steps_equal_the_whole(
     name, part, generator, seeded_weights, monkeypatch
 ) -> None:

@@ -58,7 +58,7 @@ def generate(
         InputError: an argument is wrong, or there is not enough memory.
         UnsupportedError: the model predicts no next token, or is not ours.
 
-    Cost: each token is read once, with a cache of the whole text; the prompt in parts of 1,024. A
+    Cost: each token is read once, with a cache of the whole text; the prompt in parts of 2,048. A
     text that outgrows ``DynamicScaling`` is read again at every step.
 
     Source: as for :func:`clearhead.transformer.generation.sampling.probabilities`.

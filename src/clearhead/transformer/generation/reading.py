@@ -20,7 +20,7 @@ __all__ = ["PART", "CachedReader", "Reader", "Rows", "encoded", "left_padded", "
 #: A prompt is read so many tokens at a time: what the layers make of them is all that memory
 #: holds besides the cache, and a window's part of the cache is moved along by as many. Fewer at a
 #: time are read more slowly.
-PART = 1024
+PART = 2048
 
 Rows = Sequence[Sequence[int]]
 
@@ -86,7 +86,7 @@ class CachedReader:
         capacity: most tokens a row will have.
         sources: what its encoder reads, a row each, or None.
 
-    Cost: the cache, and what the layers make of 1,024 tokens; time as the model's own.
+    Cost: the cache, and what the layers make of 2,048 tokens; time as the model's own.
     """
 
     def __init__(
