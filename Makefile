@@ -16,6 +16,8 @@ READY_TO_TEST := $(VENV)/.ready-to-test
 TEXT ?= The animal did not cross the street because it was tired.
 unexport TEXT
 export CLEARHEAD_TEXT = $(value TEXT)
+# Containers often set it; every start would then compile PyTorch's Python files anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## say what can be made
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' $(MAKEFILE_LIST)
@@ -55,10 +57,10 @@ $(BIN)/python:
 # installing them.
 $(READY_TO_RUN): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing into $(VENV) (a minute or two, once) …"
-	@$(BIN)/python -m pip install --no-compile -c constraints.txt -e .
+	@$(BIN)/python -m pip install -q --no-compile -c constraints.txt -e .
 	@touch $@
 
 $(READY_TO_TEST): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing into $(VENV) what running and testing need (a minute or two, once) …"
-	@$(BIN)/python -m pip install --no-compile -c constraints.txt -e '.[test]'
+	@$(BIN)/python -m pip install -q --no-compile -c constraints.txt -e '.[test]'
 	@touch $(READY_TO_RUN) $@

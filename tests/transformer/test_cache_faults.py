@@ -1,5 +1,7 @@
 """What a cache cannot be made of, and which models and sources it does not belong to."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -133,3 +135,14 @@ def test_after_a_first_call_that_failed_another_source_may_follow(generator, see
     hook.remove()
     got = model(ids, cache=cache, source=second).logits
     torch.testing.assert_close(got, model(ids, source=second).logits)
+
+
+def test_a_device_or_a_memory_that_is_not_there():
+    told = refused(lambda: KVCache(tiny_config(), capacity=4, device="nowhere"))
+    assert "device: expected one of this machine, got 'nowhere'" in told
+    for batch, capacity in ((1, 10**15), (1, 10**30), (10**12, 1), (10**400, 1)):
+        told = refused(partial(KVCache, tiny_config(), batch=batch, capacity=capacity))
+        assert told == (
+            f"not enough memory: a cache of {batch:,} × {capacity:,} tokens cannot be laid out on "
+            "cpu; give a smaller batch or capacity, or a smaller dtype"
+        )

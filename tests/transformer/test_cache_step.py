@@ -1,5 +1,7 @@
 """One call's way into a cache: who stands where, what is taken in, what is then there."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -8,7 +10,8 @@ from clearhead.positions.kinds import Rotary
 from clearhead.positions.scaling import LongRopeScaling
 from clearhead.transformer.cache import KVCache
 from clearhead.transformer.config import LayerKind
-from tests.transformer.tiny_models import some_ids, tiny, tiny_config
+from clearhead.transformer.model import Transformer
+from tests.transformer.tiny_models import some_ids, tiny_config
 
 CPU = torch.device("cpu")
 REAL = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 0], [0, 0, 0, 0]]).bool()
@@ -55,7 +58,7 @@ def test_each_real_token_is_taken_in_at_its_position(real, lengths, generator):
     held = cache(*lengths)
     step = held.step(real, rows=3, tokens=4)
     key, value = (torch.randn(3, 2, 4, 4, generator=generator) for _ in range(2))
-    memory = step.memory(1)
+    memory = step.enter(1, dtype=torch.float32, device=CPU)
     assert (memory.complete, memory.start) == (False, 0)
     got_key, got_value = memory.extend(key, value)
     assert got_key.shape == got_value.shape == (3, 2, max(step.ends), 4)
@@ -73,9 +76,8 @@ def test_each_real_token_is_taken_in_at_its_position(real, lengths, generator):
 
 def test_keys_of_another_dtype_are_refused():
     step = cache(0).step(None, rows=1, tokens=2)
-    key = torch.zeros(1, 2, 2, 4, dtype=torch.float64)
     with pytest.raises(InputError) as caught:
-        step.memory(0).extend(key, key)
+        step.enter(0, dtype=torch.float64, device=CPU)
     assert str(caught.value) == (
         "the cache holds torch.float32 on cpu, and the model's keys are torch.float64 on cpu: make "
         "it with that dtype= and device="
@@ -85,7 +87,9 @@ def test_keys_of_another_dtype_are_refused():
 def test_nothing_counts_as_read_before_it_is_done(generator):
     held = cache(5, 5)
     step = held.step(None, rows=2, tokens=3)
-    step.memory(0).extend(*torch.randn(2, 2, 2, 3, 4, generator=generator))
+    step.enter(0, dtype=torch.float32, device=CPU).extend(
+        *torch.randn(2, 2, 2, 3, 4, generator=generator)
+    )
     assert held.lengths == (5, 5)
     step.done(torch.zeros(2, 3, dtype=torch.int64))
     assert held.lengths == (8, 8)
@@ -96,7 +100,7 @@ def test_after_a_window_moved_keys_begin_where_it_begins(generator):
     slots = held.layers[0].key.shape[2]
     assert slots == 3 + 256
     held.lengths = (slots,)
-    memory = held.step(None, rows=1, tokens=2).memory(0)
+    memory = held.step(None, rows=1, tokens=2).enter(0, dtype=torch.float32, device=CPU)
     key, value = torch.randn(2, 1, 2, 2, 4, generator=generator)
     got, _ = memory.extend(key, value)
     assert memory.start == slots - 2
@@ -135,13 +139,53 @@ def test_what_may_have_to_be_read_again_is_kept():
     assert cache(0, 0).ids.shape == (2, 0)
 
 
-def test_a_cache_filled_in_inference_mode_is_read_on_in_it(generator, seeded_weights) -> None:
-    model, ids = tiny(), some_ids(generator, 1, 4)
+WINDOWS = {"pattern": (LayerKind(window=3), LayerKind())}
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("read", [4, 259, 262])
+def test_a_cache_filled_in_inference_mode_is_read_on_in_it(
+    inside, read, generator, seeded_weights
+) -> None:
+    """Also where a window moves, which then is made anew in that mode."""
+    model = Transformer(tiny_config(context_length=900, **WINDOWS)).double()
+    ids = some_ids(generator, 1, read)
+    made = partial(KVCache, model.config, capacity=900, dtype=torch.float64)
+    held = None if inside else made()
     with torch.inference_mode():
-        held = KVCache(model.config, capacity=9, dtype=torch.float64)
+        held = held or made()
         model(ids, cache=held)
-    with torch.no_grad(), pytest.raises(InputError, match="filled in inference_mode: read on"):
-        model(ids[:, :1], cache=held)
-    assert held.lengths == (4,)
-    with torch.inference_mode():
+    moved = [one.start for one in held.layers]
+    if inside:
+        with torch.no_grad(), pytest.raises(InputError, match="filled in inference_mode: read on"):
+            model(ids[:, :1], cache=held)
+        assert held.lengths == (read,)
+        assert [one.start for one in held.layers] == moved
+    with torch.inference_mode(inside):
         assert model(ids[:, :1], cache=held).logits.isfinite().all()
+
+
+def test_a_refused_call_moves_no_window(generator, seeded_weights) -> None:
+    model = Transformer(tiny_config(context_length=900, **WINDOWS))
+    held = KVCache(model.config, capacity=900)
+    with torch.no_grad():
+        model(some_ids(generator, 1, 258), cache=held)
+        moved = [one.start for one in held.layers]
+        with pytest.raises(InputError, match=r"the cache holds torch\.float32 on cpu"):
+            model.double()(some_ids(generator, 1, 9), cache=held)
+    assert held.lengths == (258,)
+    assert [one.start for one in held.layers] == moved
+
+
+def test_a_call_that_fails_moves_no_window_it_did_not_reach(generator, seeded_weights) -> None:
+    model = Transformer(tiny_config(context_length=900, **WINDOWS))
+    held, ids = KVCache(model.config, capacity=900), some_ids(generator, 1, 500)
+    with torch.no_grad():
+        model(ids[:, :200], cache=held)
+        handle = model.layers[0].register_forward_pre_hook(lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            model(ids[:, 200:], cache=held)
+        handle.remove()
+        held.crop(150)
+        again = model(ids[:, 150:], cache=held).logits
+        assert (again - model(ids).logits[:, 150:]).abs().max() < 1e-4

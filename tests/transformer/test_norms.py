@@ -51,6 +51,14 @@ def test_norms_are_bit_for_bit_those_of_the_released_models(dtype, generator):
         assert torch.equal(ours(x), theirs(x)), type(theirs)
 
 
+def test_norms_are_bit_for_bit_those_of_pytorch(generator):
+    norm = RMSNorm(48, epsilon=1e-5)
+    norm.weight.data = torch.randn(48, generator=generator)
+    for shape in ((1, 48), (3, 7, 48)):
+        x = torch.randn(shape, generator=generator)
+        assert torch.equal(norm(x), nn.functional.rms_norm(x, (48,), norm.weight, 1e-5))
+
+
 def test_a_configuration_names_its_norm():
     rms = make_norm(config(norm_epsilon=1e-4, norm_offset=1.0))
     assert isinstance(rms, RMSNorm)

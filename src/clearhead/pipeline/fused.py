@@ -155,9 +155,10 @@ def _run(
     if block.kind == "empty":
         return nothing_seen(query, key, value)
     if block.kind != "biased":
-        serve = _unbiased if gives_logsumexp(query.device) else _without_logsumexp
-        causal = block.kind == "causal"
-        return serve(query, key, value, bias=None, causal=causal, scale=rule.scale)
+        causal, scale = block.kind == "causal", rule.scale
+        if gives_logsumexp(query.device):
+            return _with_logsumexp(query, key, value, causal=causal, scale=scale)
+        return _without_logsumexp(query, key, value, bias=None, causal=causal, scale=scale)
     make = partial(_additive, block, rule, dtype=wide(query.dtype), device=query.device)
     if gives_logsumexp(query.device):
         learned = rule.bias is not None and rule.bias.requires_grad
@@ -171,10 +172,11 @@ def _run(
     return recomputing(biased, query, key, value, rule=rule)(query, key, value)
 
 
-def _unbiased(
-    query: Tensor, key: Tensor, value: Tensor, *, bias: None, causal: bool, scale: float
+def _with_logsumexp(
+    query: Tensor, key: Tensor, value: Tensor, *, causal: bool, scale: float
 ) -> tuple[Tensor, Tensor]:
-    run = partial(kernel, bias=bias, causal=causal, scale=scale)
+    """The kernel without a bias; of heads that share keys, a single row each goes in as several."""
+    run = partial(kernel, bias=None, causal=causal, scale=scale)
     heads, kv_heads = query.shape[1], key.shape[1]
     if causal or query.shape[2] > 1 or heads == kv_heads or query.dtype not in _HALF:
         return run(query, key, value)

@@ -86,8 +86,8 @@ def block_rule(
 
 def all_finite(context: Tensor, logsumexp: Tensor) -> bool:
     """Whether a result holds neither NaN nor Inf; a sum too large only costs a second look."""
-    sums = (context.detach().sum(dtype=logsumexp.dtype), logsumexp.detach().sum())
-    return math.isfinite(sum(total.item() for total in sums))
+    total = context.detach().sum(dtype=logsumexp.dtype) + logsumexp.detach().sum()
+    return math.isfinite(total.item())
 
 
 def wild_keys(query: Tensor, key: Tensor, value: Tensor) -> Bool[Tensor, "batch kv_heads m"]:

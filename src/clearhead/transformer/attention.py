@@ -19,6 +19,7 @@ from clearhead.pipeline.rule import ScoreRule
 from clearhead.pipeline.tap import Site, attend, visit
 from clearhead.positions.faults import positive, refuse, whole
 from clearhead.positions.rotary import Phases, rotate
+from clearhead.transformer.hooks import hooked
 from clearhead.transformer.linear import Linear
 from clearhead.transformer.norms import RMSNorm
 
@@ -201,8 +202,7 @@ class MultiHeadAttention(nn.Module):
             UnsupportedError: the layer was replaced or hooked, so that O is not C · W_O + b_O.
         """
         layer = self.to_output
-        hooks = ("_forward_hooks", "_forward_pre_hooks")
-        if type(layer).forward is not Linear.forward or any(vars(layer)[kind] for kind in hooks):
+        if type(layer).forward is not Linear.forward or hooked(layer):
             raise UnsupportedError(
                 f"W_O of {self.site.name}: its layer has a forward or hooks of its own, so that "
                 "the output is not C · W_O + b_O"

@@ -72,7 +72,8 @@ class KVCache:
             (s.original_context for s in _scalings(config) if isinstance(s, DynamicScaling)),
             default=None,
         )
-        # first of all that grows with the sizes: it says in one line where memory is short
+        # before all else that grows with batch or capacity: this says in one line, where memory
+        # cannot hold it, what was asked for
         self.layers = _laid_out(
             config,
             (batch, capacity),

@@ -70,7 +70,9 @@ class LayerMemory:
         for name in ("key", "value"):
             old: Tensor = getattr(self, name)
             room = max(needed, self.slots)
-            new = old if room == slots else old.new_zeros(*old.shape[:2], room, old.shape[3])
+            # made as the cache was, though it be in inference_mode: it may be read on outside
+            with torch.inference_mode(mode=old.is_inference()):
+                new = old if room == slots else old.new_zeros(*old.shape[:2], room, old.shape[3])
             new[:, :, : len(kept)] = old[:, :, kept.start : kept.stop].clone()
             setattr(self, name, new)
         self.start = oldest

@@ -1,7 +1,7 @@
 """One call's tokens on their way into a cache: where each goes, and what is then there to see."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -15,6 +15,21 @@ if TYPE_CHECKING:
     from clearhead.transformer.cache import KVCache
 
 __all__ = ["CacheStep", "LayerStep"]
+
+
+class Room(NamedTuple):
+    """Views of one layer's memory with room for a call's tokens.
+
+    Attributes:
+        key: keys from the memory's start on, those of the call included.
+        value: likewise values.
+        new: what the call's keys and values are copied into; None where rows differ in length or
+            have padding.
+    """
+
+    key: Float[Tensor, "batch kv_heads m d_k"]
+    value: Float[Tensor, "batch kv_heads m d_v"]
+    new: tuple[Tensor, Tensor] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +48,17 @@ class CacheStep:
     real: Bool[Tensor, "batch n"] | None
     tokens: int
 
+    @property
+    def level(self) -> bool:
+        """Whether all rows are equally long and all tokens real: they then go side by side."""
+        return self.real is None and len(set(self.cache.lengths)) == 1
+
     def positions(self, device: torch.device) -> Int[Tensor, "#batch n"]:
         """Absolute position of each token of the call; padding has one it shares with no real."""
         begins = self.cache.lengths
+        if self.level:
+            return torch.arange(begins[0], begins[0] + self.tokens, device=device)[None]
         if self.real is None:
-            if len(set(begins)) == 1:
-                return torch.arange(begins[0], begins[0] + self.tokens, device=device)[None]
             steps = torch.arange(self.tokens, device=device)
             return torch.tensor(begins, device=device)[:, None] + steps
         begin = torch.tensor(begins, device=device)[:, None]
@@ -51,26 +71,39 @@ class CacheStep:
         starts = [old - left for old, left in zip(self.cache.lengths, lefts, strict=True)]
         return starts[0] if len(set(starts)) == 1 else torch.tensor(starts)
 
-    def memory(self, layer: int) -> "LayerStep":
-        """The part of one layer, with room made for the call's tokens.
+    def enter(self, layer: int, *, dtype: torch.dtype, device: torch.device) -> "LayerStep":
+        """Say where the call's tokens go in one layer.
 
         Args:
             layer: its number.
+            dtype: of the keys and values to come.
+            device: where those are.
+
+        Returns:
+            The layer's part of the call.
+
+        Raises:
+            InputError: they are of another dtype than the cache, or on another device.
         """
-        memory, begins, end = self.cache.layers[layer], self.cache.lengths, max(self.ends)
+        memory = self.cache.layers[layer]
+        _refuse_other(memory.key, dtype, device)
+        # a window moves only once its layer is reached: a call that fails before leaves it
+        return LayerStep(self, memory, self.room(memory) if memory.window is None else None)
+
+    def room(self, memory: LayerMemory) -> "Room":
+        """Make room for the call's tokens.
+
+        Args:
+            memory: where.
+        """
+        begins, end = self.cache.lengths, max(self.ends)
         memory.make_room(begins, end)
-        places = None
-        if self.real is None and len(set(begins)) == 1:
-            some = (2, begins[0] - memory.start, self.tokens)
-            places = (memory.key.narrow(*some), memory.value.narrow(*some))
-        length = end - memory.start
-        return LayerStep(
-            self,
-            memory,
-            key=memory.key.narrow(2, 0, length),
-            value=memory.value.narrow(2, 0, length),
-            places=places,
-        )
+        both, length = (memory.key, memory.value), end - memory.start
+        key, value = (one.narrow(2, 0, length) for one in both)
+        if not self.level:
+            return Room(key, value, None)
+        new_key, new_value = (one.narrow(2, begins[0] - memory.start, self.tokens) for one in both)
+        return Room(key, value, (new_key, new_value))
 
     @property
     def outgrown(self) -> bool:
@@ -123,16 +156,12 @@ class LayerStep:
     Attributes:
         step: the call's.
         memory: the layer's.
-        key: where its keys from :attr:`start` on will be, those of the call included.
-        value: likewise its values.
-        places: where the call's keys and values go, if they go side by side.
+        room: where they go; None is to be made.
     """
 
     step: CacheStep
     memory: LayerMemory
-    key: Float[Tensor, "batch kv_heads m d_k"]
-    value: Float[Tensor, "batch kv_heads m d_v"]
-    places: tuple[Tensor, Tensor] | None
+    room: Room | None
 
     @property
     def complete(self) -> bool:
@@ -149,23 +178,19 @@ class LayerStep:
         key: Float[Tensor, "batch kv_heads n d_k"] | None,
         value: Float[Tensor, "batch kv_heads n d_v"] | None,
     ) -> tuple[Float[Tensor, "batch kv_heads m d_k"], Float[Tensor, "batch kv_heads m d_v"]]:
-        """Take in the call's keys and values, and give all from ``start`` on, as views.
-
-        Raises:
-            InputError: they are of another dtype than the cache, or on another device.
-        """
+        """Take in the call's keys and values, and give all from ``start`` on, as views."""
         assert key is not None
         assert value is not None
-        self._refuse_other(key)
-        if self.places is not None:
-            self.places[0].copy_(kept(key))
-            self.places[1].copy_(kept(value))
+        room = self.step.room(self.memory) if self.room is None else self.room
+        if room.new is not None:
+            room.new[0].copy_(kept(key))
+            room.new[1].copy_(kept(value))
         else:
             self._scatter(kept(key), kept(value))
-        return without_backward(self.key, key), without_backward(self.value, value)
+        return without_backward(room.key, key), without_backward(room.value, value)
 
     def _scatter(self, key: Tensor, value: Tensor) -> None:
-        """Put each row's real tokens where that row's own go on."""
+        """Put each real token at the slot of its own position."""
         memory, begins = self.memory, self.step.cache.lengths
         rows, tokens = self.step.places(key.device)
         slots = self.step.positions(key.device).expand(len(begins), -1)[rows, tokens]
@@ -173,15 +198,16 @@ class LayerStep:
         memory.key[where] = key[rows, :, tokens].to(memory.key.dtype)
         memory.value[where] = value[rows, :, tokens].to(memory.value.dtype)
 
-    def _refuse_other(self, key: Tensor) -> None:
-        held = self.memory.key
-        if held.is_inference() and not torch.is_inference_mode_enabled():
-            raise InputError(
-                "the cache was filled in inference_mode: read on in that mode, or make it outside"
-            )
-        rounded = torch.is_autocast_enabled(key.device.type)
-        if held.device != key.device or (held.dtype != key.dtype and not rounded):
-            raise InputError(
-                f"the cache holds {held.dtype} on {held.device}, and the model's keys are "
-                f"{key.dtype} on {key.device}: make it with that dtype= and device="
-            )
+
+def _refuse_other(held: Tensor, dtype: torch.dtype, device: torch.device) -> None:
+    """Say so where a cache cannot take in what a model makes."""
+    if held.is_inference() and not torch.is_inference_mode_enabled():
+        raise InputError(
+            "the cache was filled in inference_mode: read on in that mode, or make it outside"
+        )
+    rounded = torch.is_autocast_enabled(device.type)
+    if held.device != device or (held.dtype != dtype and not rounded):
+        raise InputError(
+            f"the cache holds {held.dtype} on {held.device}, and the model's keys are {dtype} on "
+            f"{device}: make it with that dtype= and device="
+        )

@@ -84,7 +84,8 @@ class Call:
         """
         place = index % len(self.config.pattern)
         rule, phases, temperature = self._once(place, lambda: self._shared(index, dtype))
-        memory = None if self.step is None else self.step.memory(index)
+        step, device = self.step, self.ids.device
+        memory = None if step is None else step.enter(index, dtype=dtype, device=device)
         call = LayerCall(rule, phases, temperature, memory)
         return call if self.config.encoder is None else self._across(call, index)
 

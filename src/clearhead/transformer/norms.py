@@ -46,7 +46,7 @@ class RMSNorm(nn.Module):
         return self._normed(x, self.offset + weight if self.offset else weight).to(x.dtype)
 
     def _normed(self, x: Tensor, weight: Tensor | None) -> Tensor:
-        # PyTorch's own function makes the same steps, and takes half as long again for one row
+        # on a CPU PyTorch's own function makes these steps, with the same bits, and takes longer
         wide = x.float()
         unit = wide * (wide * wide).mean(-1, keepdim=True).add_(self.epsilon).rsqrt_()
         return unit if weight is None else unit * weight

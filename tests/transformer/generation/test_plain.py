@@ -3,11 +3,12 @@
 import pytest
 import torch
 from torch import nn
-from torch.nn.modules.module import register_module_forward_hook
 
 import clearhead as ch
 from clearhead.transformer.cache import KVCache
-from clearhead.transformer.generation.plain import KINDS, hooks_of, plain
+from clearhead.transformer.feed_forward import FeedForward
+from clearhead.transformer.generation.plain import KINDS, plain
+from clearhead.transformer.linear import Linear
 from tests.transformer.tiny_models import BOTH, DECODERS, some_ids, tiny
 
 
@@ -28,13 +29,44 @@ def test_plain_says_what_the_model_says(name, generator, seeded_weights) -> None
         assert torch.equal(*both)
 
 
-def test_every_part_is_plain_or_left_as_it_is() -> None:
-    model = tiny("grouped heads")
-    layer = plain(model).layers[0]
-    assert layer.attention.to_query.weight is model.layers[0].attention.to_query.weight
-    assert not isinstance(layer.attention.to_query, nn.Module)
-    assert plain(nn.LayerNorm(2)).__class__ is nn.LayerNorm
-    assert all(issubclass(kind, nn.Module) for kind in KINDS)
+def test_every_part_is_plain_and_shares_its_tensors() -> None:
+    model = tiny("chunks and experts")
+    twins = list(parts_of(model, plain(model)))
+    assert len(twins) == sum(type(part) in KINDS for part in model.modules()) > 20
+    for part, twin in twins:
+        assert not isinstance(twin, nn.Module)
+        for name, parameter in part.named_parameters(recurse=False):
+            assert getattr(twin, name) is parameter
+
+
+def parts_of(part, twin):
+    """Each module of a kind that is made plain, and what it was made."""
+    if isinstance(part, nn.ModuleList):
+        for one, its in zip(part, twin, strict=True):
+            yield from parts_of(one, its)
+    elif type(part) in KINDS:
+        yield part, twin
+        for name, one in part.named_children():
+            yield from parts_of(one, getattr(twin, name))
+
+
+def test_what_is_of_no_such_kind_stays_what_it_is() -> None:
+    norm = nn.LayerNorm(2)
+    assert plain(norm) is norm
+
+
+def test_generating_calls_no_module_unless_somebody_looks_on(
+    generator, seeded_weights, monkeypatch
+) -> None:
+    called: list[str] = []
+    call = Linear.__call__
+    monkeypatch.setattr(Linear, "__call__", lambda part, x: called.append("") or call(part, x))
+    model, ids = tiny("grouped heads"), some_ids(generator, 5)[None]
+    ch.generate(model, ids, max_new_tokens=3, end_tokens=())
+    assert not called
+    model.register_forward_hook(lambda *_: None)
+    ch.generate(model, ids, max_new_tokens=3, end_tokens=())
+    assert called
 
 
 class Doubling(nn.Module):
@@ -57,6 +89,28 @@ def doubled_in_place(model, monkeypatch) -> None:
     monkeypatch.setattr(down, "forward", lambda x: 2 * forward(x), raising=False)
 
 
+class DoublingList(nn.ModuleList):
+    def forward(self, x):
+        return 2 * self[0](x)
+
+
+def doubled_by_a_list(model, monkeypatch) -> None:
+    model.layers[0].feed_forward = DoublingList([model.layers[0].feed_forward])
+
+
+def doubled_in_its_class(model, monkeypatch) -> None:
+    ch.generate(model, [1, 2], max_new_tokens=2, end_tokens=())  # what was seen then is not kept
+    forward = FeedForward.forward
+    monkeypatch.setattr(FeedForward, "forward", lambda part, x: 2 * forward(part, x))
+
+
+def doubled_by_compiling(model, monkeypatch) -> None:
+    def twice(graph, _inputs):
+        return lambda *given: tuple(2 * one for one in graph(*given))
+
+    model.layers[0].feed_forward.down.compile(backend=twice)
+
+
 def doubled_by_a_hook(model, monkeypatch) -> None:
     model.layers[0].feed_forward.down.register_forward_hook(lambda _part, _given, made: 2 * made)
 
@@ -67,7 +121,19 @@ def doubled_before(model, monkeypatch) -> None:
     )
 
 
-@pytest.mark.parametrize("change", [doubled, doubled_in_place, doubled_by_a_hook, doubled_before])
+@pytest.mark.parametrize(
+    "change",
+    [
+        doubled,
+        doubled_in_place,
+        doubled_in_its_class,
+        doubled_by_a_list,
+        doubled_by_a_hook,
+        doubled_before,
+        pytest.param(doubled_by_compiling, marks=pytest.mark.compiled),
+    ],
+)
+@torch.no_grad()
 def test_whoever_changes_a_part_is_heard(change, generator, seeded_weights, monkeypatch) -> None:
     model, ids = tiny("grouped heads"), some_ids(generator, 5)[None]
     as_was = model(ids).logits
@@ -78,18 +144,3 @@ def test_whoever_changes_a_part_is_heard(change, generator, seeded_weights, monk
     for place, token in enumerate(written):
         so_far = torch.cat((ids, torch.tensor([written[:place]], dtype=ids.dtype)), dim=1)
         assert model(so_far).logits[0, -1].argmax() == token
-
-
-def test_hooks_are_told_at_any_time_and_those_on_all_modules_too() -> None:
-    model = tiny("grouped heads")
-    hooked = hooks_of(model)
-    assert not hooked()
-    for begin in (
-        model.register_forward_hook,
-        model.layers[1].attention.to_key.register_forward_pre_hook,
-        register_module_forward_hook,
-    ):
-        handle = begin(lambda *_: None)
-        assert hooked()
-        handle.remove()
-        assert not hooked()

@@ -94,7 +94,8 @@ def stream(
     """Continue one prompt and give the text as it comes, in whole characters.
 
     Args:
-        model: as for :func:`generate`, and so are all others.
+        model: as for :func:`generate`, and so are all others. It is taken as it is at the first
+            token: hooks and taps are heard at any time, what is put in a part's place later is not.
         prompt: one text, one chat, or the ids of one.
         max_new_tokens: most new tokens.
         temperature: 0 takes the most probable token.

@@ -1,4 +1,4 @@
-"""A model as plain objects, for a step of generation: the same forward code, found sooner.
+"""A model as plain objects, for generation: the same forward code, without what a module looks up.
 
 A step reads every weight once, which leaves the processor's caches with nothing else in them. What
 PyTorch then looks up to call one module (its hooks of six kinds, its parameters in a dict of their
@@ -21,14 +21,14 @@ from clearhead.transformer.model import Transformer
 from clearhead.transformer.norms import RMSNorm
 from clearhead.transformer.stack import Stack
 
-__all__ = ["hooks_of", "plain"]
+__all__ = ["KINDS", "plain"]
 
-#: What is made plain; a module of any other kind stays what it is, and is called as ever.
+#: What is made plain; a module of any other kind stays what it is, and is called as ever. The
+#: forward code of these uses neither ``super()`` nor ``training`` nor methods of ``nn.Module``.
 KINDS = (
     *(Transformer, Stack, Layer, MultiHeadAttention, FeedForward, ExpertFeedForward),
     *(Linear, RMSNorm, Embedding, Logits),
 )
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 
 
 def plain(module: nn.Module) -> Any:
@@ -39,40 +39,39 @@ def plain(module: nn.Module) -> Any:
 
     Returns:
         What can be called as the module can, hooks apart. It shares all tensors; a parameter or
-        part that is replaced in the module later stays what it was.
+        part that is replaced in the module later stays what it was. A part that is of another kind,
+        compiled, or has a forward of its own is that part itself.
     """
-    if isinstance(module, nn.ModuleList):
-        return [plain(part) for part in module]
+    return _plain(module, cache(_plain_class))
+
+
+def _plain(module: nn.Module, plain_class: Callable[[type[nn.Module]], type]) -> Any:
+    if type(module) is nn.ModuleList:
+        return [_plain(part, plain_class) for part in module]
     own: dict[str, Any] = vars(module)
-    if type(module) not in KINDS or "forward" in own:
+    if type(module) not in KINDS or not own.keys().isdisjoint(_OWN_CALLS):
         return module
     parts: dict[str, nn.Module | None] = own["_modules"]
-    made = cast("object", object.__new__(_plain_class(type(module))))
+    made = cast("object", object.__new__(plain_class(type(module))))
     vars(made).update(
         {name: value for name, value in own.items() if name not in _OF_EVERY_MODULE},
         **own["_parameters"],
         **own["_buffers"],
-        **{name: None if part is None else plain(part) for name, part in parts.items()},
+        **{
+            name: None if part is None else _plain(part, plain_class)
+            for name, part in parts.items()
+        },
     )
     return made
 
 
-def hooks_of(module: nn.Module) -> Callable[[], bool]:
-    """What tells, at once and at any time, whether a hook looks at a module or a part of it.
-
-    Args:
-        module: the module; its parts are those it has now.
-    """
-    kept = [vars(part)[kind] for part in module.modules() for kind in _HOOKS]
-    of_all = cast("Any", nn.modules.module)._has_any_global_hook  # noqa: SLF001  no public way
-    return lambda: any(kept) or of_all()
-
-
 _OF_EVERY_MODULE = vars(nn.Module()).keys()
+#: What a single module has that is called otherwise than its class says.
+_OWN_CALLS = ("forward", "_compiled_call_impl")
 
 
-@cache
 def _plain_class(kind: type[nn.Module]) -> type:
+    """The class without ``nn.Module`` below it; calling it is its forward."""
     bases = kind.__mro__[: kind.__mro__.index(nn.Module)]
     names = {name: value for base in reversed(bases) for name, value in vars(base).items()}
     for unwanted in ("__dict__", "__weakref__", "__init__"):

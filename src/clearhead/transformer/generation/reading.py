@@ -12,7 +12,8 @@ from torch import Tensor
 from clearhead.pipeline.tap import tapped
 from clearhead.transformer.cache import KVCache
 from clearhead.transformer.calls import Encoded
-from clearhead.transformer.generation.plain import hooks_of, plain
+from clearhead.transformer.generation.plain import plain
+from clearhead.transformer.hooks import hooks_of
 from clearhead.transformer.model import Transformer
 
 __all__ = ["PART", "CachedReader", "Reader", "Rows", "encoded", "left_padded", "some_rows"]
@@ -86,7 +87,7 @@ class CachedReader:
         capacity: most tokens a row will have.
         sources: what its encoder reads, a row each, or None.
 
-    Cost: the cache, and what the layers make of 2,048 tokens; time as the model's own.
+    Cost: the cache, and what the layers make of 2,048 tokens a row; time as the model's own.
     """
 
     def __init__(
