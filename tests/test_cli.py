@@ -16,6 +16,7 @@ import clearhead
 from clearhead import errors
 from clearhead.cli import run
 from clearhead.quantities import QUANTITIES
+from tests.interrupts import interruptible
 from tests.report.fakes import FakeTrace
 
 EXPECTED = Path(__file__).parent / "report" / "expected"
@@ -285,9 +286,7 @@ def test_pipes_get_no_colours_and_columns_are_kept():
 
 def test_an_interrupt_from_the_keyboard_ends_the_process():
     command = [sys.executable, "-m", "clearhead", "look", "-"]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    with interruptible(command, stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         # More than a pipe holds: once it is written, the program is reading.
         process.stdin.write(b"half a sentence " * 2**15)

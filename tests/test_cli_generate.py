@@ -14,6 +14,7 @@ import clearhead
 from clearhead.cli import run
 from clearhead.cli_generate import _unescaped
 from clearhead.transformer.model import Transformer
+from tests.interrupts import interruptible
 from tests.tokens import tiny as tokenizers
 from tests.transformer.tiny_llama import make
 
@@ -264,7 +265,7 @@ cli.main()
 def test_an_interrupt_from_the_keyboard_leaves_what_was_written(folder) -> None:
     arguments = ["he", "--model", folder, "--temperature", "1", "--seed", "1"]
     command = [sys.executable, "-c", SLOW, "generate", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with interruptible(command) as process:
         assert process.stdout is not None
         first = process.stdout.read(1)
         process.send_signal(signal.SIGINT)

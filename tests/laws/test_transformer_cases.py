@@ -18,6 +18,7 @@ from clearhead.positions.rotary import RotaryEmbedding
 from clearhead.positions.scaling import Llama3Scaling
 from clearhead.transformer.attention import MultiHeadAttention
 from clearhead.transformer.calls import Call, Encoded
+from clearhead.transformer.config import TransformerConfig
 from clearhead.transformer.families.known import from_hugging_face
 from clearhead.transformer.gguf.architecture import Dealt
 from clearhead.transformer.gguf.known import ARCHITECTURES
@@ -149,20 +150,20 @@ def test_case_18_the_scale_is_that_of_the_config(variant: str, scalar: int) -> N
 def test_case_19_angles_are_float32_whatever_the_model_is(name: str, dtype: torch.dtype) -> None:
     """Case 19: position 15,962 is turned by its own angle, not by that of 15,968 or 15,936."""
     config = tiny_config(name, context_length=20_000)
-    cache = held(Transformer(config), batch=1, capacity=20_000)
-    cache.lengths = (15_962,)
-    call = Call(config, torch.zeros(1, 1).long(), step=cache.step(None, rows=1, tokens=1))
     for layer in range(config.layers):
-        narrow, wide = (call_of(call, layer, kind) for kind in (dtype, torch.float32))
+        narrow, wide = (angles_at(15_962, config, layer, kind) for kind in (dtype, torch.float32))
         assert torch.equal(narrow.cosine, wide.cosine.to(dtype))
         assert torch.equal(narrow.sine, wide.sine.to(dtype))
     plain = RotaryEmbedding(4).phases(torch.tensor([[15_962]]), dtype=dtype).cosine[0, 0, 0, 0]
     assert float(plain) == pytest.approx(math.cos(15_962), abs=torch.finfo(dtype).eps)
 
 
-def call_of(call: Call, layer: int, dtype: torch.dtype) -> object:
-    """Angles of one layer, made anew."""
-    return Call(call.config, call.ids, step=call.step).layer(layer, dtype=dtype).phases
+def angles_at(place: int, config: TransformerConfig, layer: int, dtype: torch.dtype) -> object:
+    """Angles of one layer for the token at one place, in a model of one dtype."""
+    cache = held(Transformer(config).to(dtype), batch=1, capacity=20_000)
+    cache.lengths = (place,)
+    call = Call(config, torch.zeros(1, 1).long(), step=cache.step(None, rows=1, tokens=1))
+    return call.layer(layer, dtype=dtype).phases
 
 
 def test_case_22_a_scaling_is_applied_and_an_unknown_one_refused() -> None:

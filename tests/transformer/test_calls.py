@@ -162,7 +162,7 @@ def test_angles_go_by_the_length_of_each_rows_own_text(scaling, real):
 def test_the_past_counts_as_length():
     rotary = Rotary(scaling=LONG)
     config = tiny_config(positions=rotary)
-    cache = KVCache(config, batch=3, capacity=20)
+    cache = KVCache(config, batch=3, capacity=20, dtype=torch.float64)
     cache.lengths = (0, 4, 9)
     step = cache.step(LEFT, rows=3, tokens=7)
     made = Call(config, IDS, LEFT, step=step)
