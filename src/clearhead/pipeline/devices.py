@@ -24,6 +24,8 @@ def present_device(device: object) -> torch.device:
     try:
         found = torch.device(cast("str", device))
         torch.empty(0, device=found)
+    # PyTorch raises, in this order: for a name it does not know, for a device that this build was
+    # made without, for one that has no memory to lay out, and for what is no name at all
     except (RuntimeError, AssertionError, NotImplementedError, TypeError) as fault:
         reason = str(fault).splitlines()[0]
         raise InputError(

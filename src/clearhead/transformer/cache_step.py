@@ -95,6 +95,9 @@ class CacheStep:
 
         Args:
             memory: where.
+
+        Returns:
+            Views of it, which hold until room is made in it again.
         """
         begins, end = self.cache.lengths, max(self.ends)
         memory.make_room(begins, end)

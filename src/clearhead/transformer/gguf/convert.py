@@ -131,6 +131,7 @@ def _widened(
     try:
         with np.errstate(all="ignore"):  # what is not finite is refused by name
             return cast("NDArray[np.float32]", dequantize(stored, tensor.kind))
+    # the package raises one for a kind it cannot widen, the other for bytes that are no such kind
     except (NotImplementedError, ValueError) as fault:
         raise CheckpointError(
             f"{header.file} cannot be read: {tensor.name} is stored as {tensor.kind.name}, "
