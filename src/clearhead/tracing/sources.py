@@ -19,6 +19,7 @@ __all__ = [
     "Measured",
     "Sources",
     "Strongest",
+    "head_norms",
     "measure_sources",
     "segment_names",
     "segment_shares",
@@ -157,7 +158,7 @@ def measure_sources(
     # layers need not have the same number of heads: their heads stand below each other
     heads = [(number, head) for number, layer in layers.items() for head in range(_heads(layer))]
     weights = torch.cat([layer.weights[:, row] for layer in layers.values()]).double()
-    norms = [_norms(layer, required=by == "contribution") for layer in layers.values()]
+    norms = [head_norms(layer, required=by == "contribution") for layer in layers.values()]
     contributions = weights * torch.cat(norms).double()
     measured = contributions if by == "contribution" else weights
     total = measured.sum().clamp(min=torch.finfo(torch.float64).tiny)
@@ -173,7 +174,16 @@ def _heads(layer: LayerTrace) -> int:
     return layer.query.shape[0]
 
 
-def _norms(layer: LayerTrace, *, required: bool) -> Float[Tensor, "heads m"]:
+def head_norms(layer: LayerTrace, *, required: bool) -> Float[Tensor, "heads m"]:
+    """‖v · W_O‖ of a layer's heads; NaN where W_O is not known.
+
+    Args:
+        layer: the layer.
+        required: refuse where it is not known.
+
+    Raises:
+        NotKeptError: it is required and not known.
+    """
     if layer.projection is not None:
         return layer.value_norms
     if required:
