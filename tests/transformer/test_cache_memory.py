@@ -114,3 +114,15 @@ def test_a_sources_rows_are_reordered_and_forgotten(generator):
     assert torch.equal(got[1], value[[1, 0, 1]])
     made.forget()
     assert not made.complete
+
+
+@pytest.mark.parametrize(
+    ("start", "begins", "end", "all_kept"),
+    [(0, (7, 7), 8, True), (0, (8, 8), 9, False), (0, (2, 8), 9, True), (1, (7, 7), 8, False)],
+)
+def test_it_tells_beforehand_whether_it_keeps_all_that_was_read(start, begins, end, all_kept):
+    made = numbered(slots=8, window=3, start=start)
+    assert made.keeps_all(begins, end) == all_kept
+    made.make_room(begins, end)
+    assert (made.start == 0) == all_kept
+    assert memory().keeps_all(begins, end)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from clearhead.errors import TokenError
+from clearhead.errors import InputError, TokenError
 from clearhead.masks.places import numbers
 from clearhead.tokens.pieces import Piece
 from clearhead.tokens.tokenizer import TextTokenizer
@@ -50,18 +50,25 @@ class Batch:
         order: what was asked for.
         ids: the ids, padding included, where the model computes.
         real: which are real; None is all.
-        queries: those of each sequence whose Q and L are kept; None is all.
+        queries: those of each sequence whose Q and L are kept; None is all that are read.
+        held: how many of the first tokens a cache holds: they are not read.
     """
 
     order: Order
     ids: Int[Tensor, "batch n"]
     real: Bool[Tensor, "batch n"] | None
     queries: slice | Collection[int] | None
+    held: int = 0
 
     @cached_property
     def parts(self) -> list[SequencePart]:
         """Where each sequence lies."""
         return [self._part(row) for row in range(len(self.ids))]
+
+    @property
+    def read(self) -> Int[Tensor, "batch n"]:
+        """The ids that are read, padding included."""
+        return self.ids[:, self.held :]
 
     @property
     def mask(self) -> Bool[Tensor, "batch n"] | None:
@@ -70,8 +77,8 @@ class Batch:
 
     @property
     def last(self) -> Int[Tensor, "batch"]:
-        """The place of each row's last real token."""
-        ids, real = self.ids, self.real
+        """The place of each row's last real token among those that are read."""
+        ids, real = self.read, self.real
         if real is None:
             return torch.full((ids.shape[0],), ids.shape[1] - 1, device=ids.device)
         return (real.long() * torch.arange(ids.shape[1])).argmax(-1).to(ids.device)
@@ -95,13 +102,15 @@ class Batch:
         return tuple(words.pieces(ids) if words else [Piece(str(number)) for number in ids])
 
     def kept_queries(self, index: int) -> Int[Tensor, "r"]:
-        """Tokens of one sequence whose Q and L are kept, counted among the real ones.
+        """Tokens of one sequence whose Q and L are kept, counted among all its real ones.
 
         Args:
             index: its batch row.
         """
         kept = self.parts[index].queries
-        return torch.arange(len(self.token_ids(index))) if kept is None else kept
+        if kept is None:
+            return torch.arange(self.held, len(self.token_ids(index)))
+        return kept + self.held
 
     def check_length(self, most: int | None, *, called: str) -> None:
         """Refuse what is longer than the model reads.
@@ -126,4 +135,10 @@ class Batch:
         if self.queries is None:
             return SequencePart(row, tokens, None)
         count = self.ids.shape[1] if tokens is None else len(tokens)
-        return SequencePart(row, tokens, torch.tensor(chosen_queries(self.queries, count)))
+        chosen = chosen_queries(self.queries, count)
+        if min(chosen) < self.held:
+            raise InputError(
+                f"queries must choose tokens that are read now, {self.held} to {count - 1}: the "
+                f"cache holds those before; got {self.queries}"
+            )
+        return SequencePart(row, tokens, torch.tensor(chosen) - self.held)

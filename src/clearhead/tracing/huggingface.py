@@ -80,9 +80,11 @@ class HuggingFaceModel:
         attention_mask: Tensor | None,
         last: Tensor,
         source: Source | None = None,
+        cache: object = None,
     ) -> Tensor | None:
         """Run the model without a cache; only the positions asked for reach the vocabulary."""
         assert source is None, "encoder-decoders are refused"
+        assert cache is None, "a cache of ours is refused"
         model = self._model
         self._check(ids)
         kept = distinct(last)

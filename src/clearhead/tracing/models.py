@@ -98,10 +98,12 @@ class TraceableModel(Protocol):
         attention_mask: Bool[Tensor, "batch n"] | None,
         last: Int[Tensor, "batch"],
         source: Source | None = None,
+        cache: object = None,
     ) -> Float[Tensor, "batch vocabulary"] | None:
         """Run the model; each row's logits at its last real position, or None without a head.
 
-        An encoder-decoder, and only that, is given a source; ``ids`` are then its target.
+        An encoder-decoder, and only that, is given a source; ``ids`` are then its target. A model
+        that reads on from a cache may be given one; ``ids`` are then what follows.
         """
         ...
 
@@ -178,9 +180,12 @@ class _Own:
         attention_mask: Tensor | None,
         last: Tensor,
         source: Source | None = None,
+        cache: object = None,
     ) -> Tensor | None:
         """Only the positions asked for are multiplied by the vocabulary."""
         kept, given = distinct(last), dict[str, Any]()
+        if cache is not None:
+            given["cache"] = cache
         if source is not None:
             given["source"] = self._model.encode(source.ids, attention_mask=source.attention_mask)
         output = self._model(

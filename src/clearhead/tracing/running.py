@@ -12,6 +12,7 @@ from clearhead.errors import TraceError, gathered
 from clearhead.pipeline.tap import Site, tapping
 from clearhead.tracing.batches import Batch, Order
 from clearhead.tracing.choosing import chosen_layers, wanted
+from clearhead.tracing.continuing import HeldText
 from clearhead.tracing.encoder_decoder import CrossTrace, EncoderDecoderTrace
 from clearhead.tracing.layer_trace import LayerTrace, value_norms
 from clearhead.tracing.models import Source, TraceableModel
@@ -66,7 +67,7 @@ class _Run:
         by_layer: dict[int, LayerTrace] = {}
         # more rows, other places or another device: other kernel calls, whose sums may round
         # otherwise
-        whole = len(recorder.parts) == 1 and recorder.parts[0].whole
+        whole = len(recorder.parts) == 1 and recorder.parts[0].whole and not batch.held
         for site, recorded in recorder.recorded[index].items():
             projection = adapter.output_projection(site)
             if site in adapter.misread:
@@ -82,7 +83,12 @@ class _Run:
 
 
 def run_alone(
-    order: Order, ids: Int[Tensor, "batch n"], real: Bool[Tensor, "batch n"] | None
+    order: Order,
+    ids: Int[Tensor, "batch n"],
+    real: Bool[Tensor, "batch n"] | None,
+    *,
+    cache: HeldText | None = None,
+    held: int = 0,
 ) -> list[Trace]:
     """Trace a model of one stack.
 
@@ -90,16 +96,18 @@ def run_alone(
         order: what was asked for.
         ids: the ids, padding included.
         real: which are real; None is all.
+        cache: keys and values of the first tokens, which are not read; None is none.
+        held: how many those are.
 
     Returns:
         A trace for each row.
     """
-    batch = Batch(order, ids.to(order.computes_on), real, order.queries)
+    batch = Batch(order, ids.to(order.computes_on), real, order.queries, held)
     batch.check_length(order.adapter.context_length, called="text")
     layers = [site.layer for site in order.adapter.sites()]
     chosen = chosen_layers(order.layers, {"": layers})[""]
     recorder = _recorder(order, batch.parts, chosen)
-    run = _run(order, {"": recorder}, batch)
+    run = _run(order, {"": recorder}, batch, cache=cache)
     return [run.trace(batch, index, kind="") for index in range(len(ids))]
 
 
@@ -175,12 +183,13 @@ def _run(
     batch: Batch,
     *,
     source: Source | None = None,
+    cache: HeldText | None = None,
 ) -> _Run:
     adapter = order.adapter
     with torch.no_grad(), adapter.running(), tapping(*recorders.values()):
         start = time.perf_counter()
         logits = adapter.logits(
-            batch.ids, attention_mask=batch.mask, last=batch.last, source=source
+            batch.read, attention_mask=batch.mask, last=batch.last, source=source, cache=cache
         )
         seconds = time.perf_counter() - start
     seen = {site for recorder in recorders.values() for site in recorder.seen}

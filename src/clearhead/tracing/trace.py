@@ -10,6 +10,7 @@ from clearhead.errors import InputError
 from clearhead.pipeline.devices import present_device
 from clearhead.tokens.tokenizer import TextTokenizer
 from clearhead.tracing.batches import Order
+from clearhead.tracing.continuing import HeldText, held_tokens
 from clearhead.tracing.encoder_decoder import EncoderDecoderTrace
 from clearhead.tracing.inputs import Inputs, are_texts, read_ids, real_tokens
 from clearhead.tracing.models import traceable
@@ -28,6 +29,7 @@ def trace(
     attention_mask: Bool[Tensor, "*batch n"] | Int[Tensor, "*batch n"] | None = None,
     layers: Collection[int] | slice | None = None,
     queries: slice | Collection[int] | None = None,
+    cache: HeldText | None = None,
     keep: Collection[str] = (),
     device: torch.device | str | None = None,
     tokenizer: object = None,
@@ -49,6 +51,9 @@ def trace(
         queries: tokens of each sequence whose Q and L are kept, as a slice or indices; None is all.
             K and V are kept whole, so an answer's rows cost what the KV cache costs. Of an
             encoder-decoder, tokens of the target; its encoder is kept whole.
+        cache: a KVCache that holds the first tokens of the text, ``inputs`` being the whole of it.
+            Those are not read again, and their rows not kept; the others are added to the cache.
+            That it holds these very tokens is taken on trust.
         keep: further quantities to keep: ``"attention_input"``, ``"context"``, ``"output"``.
         device: where the trace lies; None is where the model computes.
         tokenizer: for a model that brings none.
@@ -60,10 +65,11 @@ def trace(
 
     Raises:
         TokenError: nothing to read, or more than the model's context holds.
-        InputError: ids, target, mask, layers, queries, keep or device do not fit.
+        InputError: ids, target, mask, layers, queries, cache, keep or device do not fit.
         TraceError: the model cannot be traced, or a layer that was expected was not seen.
 
-    Cost: one run of the model without a cache; memory beside it is Q, K, V and L: linear in n.
+    Cost: one run of the model without a cache, or of the tokens that follow one; memory beside it
+    is Q, K, V and L: linear in n, and with a cache about that cache once more.
     """
     adapter = traceable(model)
     words = _words(adapter.tokenizer if tokenizer is None else tokenizer)
@@ -77,7 +83,11 @@ def trace(
         computes_on=computes_on,
         lies_on=computes_on if device is None else present_device(device),
     )
-    found = _run(order, _batches(inputs, words, attention_mask), target)
+    batches = _batches(inputs, words, attention_mask)
+    if cache is None:
+        found = _run(order, batches, target)
+    else:
+        found = _continued(order, batches, target, model=model, cache=cache)
     several = are_texts(inputs) or attention_mask is not None or len(found) > 1
     return found if several else found[0]
 
@@ -114,6 +124,24 @@ def _run(
         own = stacked(targets[len(found) :][: len(ids)])
         found += run_across(order, ids, real, target=own)
     return found
+
+
+def _continued(
+    order: Order, batches: _Batches, target: Inputs | None, *, model: nn.Module, cache: HeldText
+) -> list[Trace]:
+    """Trace what follows the tokens that a cache holds."""
+    beside = {
+        "an encoder-decoder": order.adapter.encoder_decoder is not None,
+        "target=": target is not None,
+        "attention_mask=": batches[0][1] is not None,
+        "a list of texts": len(batches) > 1,
+    }
+    refused = [what for what, given in beside.items() if given]
+    if refused:
+        raise InputError(f"cache: one text is traced from a cache, without {' and '.join(refused)}")
+    ids, _ = batches[0]
+    held = held_tokens(cache, model=model, ids=ids)
+    return run_alone(order, ids, None, cache=cache, held=held)
 
 
 def _words(tokenizer: object) -> TextTokenizer | None:

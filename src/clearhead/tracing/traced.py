@@ -59,7 +59,10 @@ class Trace(TracedLayers):
 
     @cached_property
     def causal(self) -> bool:
-        """Whether no token could look at a later one, in any traced layer. Read from the masks."""
+        """Whether no token could look at a later one, in any traced layer: read from the masks.
+
+        Of tokens that a cache spared, no mask was seen: a model that reads from one is causal.
+        """
         return all(_is_causal(layer, len(self)) for layer in self.by_layer.values())
 
     def next_tokens(self, k: int = 5) -> tuple[NextToken, ...]:
@@ -103,11 +106,13 @@ def _is_causal(layer: LayerTrace, tokens: int) -> bool:
     rule = layer.recorded.of_all
     if rule.mask is None or isinstance(rule.mask, Full):
         return False
-    for rows in row_blocks(tokens):
-        beyond = range(rows.stop, tokens)
+    before = tokens - rule.queries  # whose rows a cache spared
+    for rows in row_blocks(rule.queries):
+        own = range(rows.start + before, rows.stop + before)
+        beyond = range(own.stop, tokens)
         if len(beyond) and rule.verdict(rows, beyond) is not Verdict.NONE:
             return False
-        tile = rule.visible(rows, rows, device=torch.device("cpu"))
+        tile = rule.visible(rows, own, device=torch.device("cpu"))
         assert tile is not None
         if bool(tile.cpu().triu(1).any()):
             return False

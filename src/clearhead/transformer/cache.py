@@ -5,7 +5,7 @@ way in, on whichever side it stood. A key's slot then tells its position, no mas
 what other rows have more of, and how much padding there was cannot matter.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -138,6 +138,25 @@ class KVCache:
             for switch in self.switches
         )
         self.lengths = tuple(kept)
+
+    def losses(self, end: int) -> Iterator[str]:
+        """Say why the keys of all tokens would not be there, as they were made, at a length.
+
+        Args:
+            end: tokens of the longest row by then.
+        """
+        windows = {
+            memory.window
+            for memory in self.layers
+            if memory.window is not None and not memory.keeps_all(self.lengths, end)
+        }
+        for window in sorted(windows):
+            yield f"a layer with a window of {window} keys forgets those it can no longer reach"
+        switched = [switch for switch in self.switches if min(self.lengths) <= switch < end]
+        if any(self.lengths) and (self.stale or switched):
+            yield f"beyond {min(self.switches)} tokens all angles change, and all keys with them"
+        if self.limit is not None and any(self.lengths) and end > self.limit:
+            yield f"with dynamic rotary scaling all keys change beyond {self.limit} tokens"
 
     def _refuse_lost(self, length: int, kept: Sequence[int]) -> None:
         """Say so if what is kept could not be read on from."""

@@ -51,6 +51,15 @@ class LayerMemory:
         """Begin anew; what is there is overwritten."""
         self.start = 0
 
+    def keeps_all(self, begins: Sequence[int], end: int) -> bool:
+        """Whether the keys of all tokens, from the first on, are there once the next have come.
+
+        Args:
+            begins: tokens of each row so far.
+            end: position after the last one to come.
+        """
+        return self._begin(begins, end) == 0
+
     def make_room(self, begins: Sequence[int], end: int) -> None:
         """Move a window along where the slots would not reach, or were more than are needed.
 
@@ -61,10 +70,9 @@ class LayerMemory:
             begins: tokens of each row so far.
             end: position after the last one to come.
         """
-        slots = self.key.shape[2]
-        if self.window is None or (slots == self.slots and end - self.start <= slots):
+        if self._fits(end):
             return
-        oldest = max(min(begins) - self.window + 1, self.start)
+        slots, oldest = self.key.shape[2], self._begin(begins, end)
         kept = range(oldest - self.start, max(begins) - self.start)
         needed = end - oldest
         for name in ("key", "value"):
@@ -76,6 +84,17 @@ class LayerMemory:
             new[:, :, : len(kept)] = old[:, :, kept.start : kept.stop].clone()
             setattr(self, name, new)
         self.start = oldest
+
+    def _fits(self, end: int) -> bool:
+        """Whether the slots are those that are needed, and reach so far."""
+        slots = self.key.shape[2]
+        return self.window is None or (slots == self.slots and end - self.start <= slots)
+
+    def _begin(self, begins: Sequence[int], end: int) -> int:
+        """Position of the oldest key that is held once the next tokens have come."""
+        if self.window is None or self._fits(end):
+            return self.start
+        return max(min(begins) - self.window + 1, self.start)
 
 
 class CrossMemory:
