@@ -1,0 +1,72 @@
+"""Where an answer drew from, by passage and by depth: the static part of the page for documents."""
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import Any
+
+from clearhead.report.figures import percent
+from clearhead.report.page.tables import bar, table
+from clearhead.report.visible import visible
+
+__all__ = ["passages"]
+
+_IS = (
+    "This says which positions' vectors were read while the answer was written. It is no proof of"
+    " cause: a position's vector already mixes what earlier layers gathered there from elsewhere."
+)
+
+
+def passages(documents: dict[str, Any], by: str) -> Iterator[str]:
+    """Write the shares of the answer by passage and by depth.
+
+    Args:
+        documents: the values of the look's documents.
+        by: the measure that the page begins with.
+    """
+    answer, average = documents["answer"], documents["average"]
+    measure = by if average[by] is not None else "attention"
+    count = answer["stop"] - answer["start"]
+    yield '<section id="documents" aria-labelledby="documents-title">'
+    yield '<h2 id="documents-title">Where the answer drew from, passage by passage</h2>'
+    if documents["question"]:
+        yield f'<p class="question">{escape(visible(documents["question"]))}</p>'
+    yield f'<blockquote id="answer-text">{escape(visible(answer["text"]))}</blockquote>'
+    yield f'<p id="whose" class="quiet">{escape(_whose(count, measure))}</p>'
+    yield '<div id="documents-controls" class="controls" hidden></div>'
+    yield '<div class="columns"><div><h3>By passage</h3>'
+    yield _by_passage(documents, average[measure])
+    yield "</div><div><h3>By depth in the prompt</h3>"
+    yield _by_depth(documents["depth_edges"], average[measure]["depth"])
+    yield "</div></div>"
+    yield '<div id="each"></div>'
+    yield f'<p class="quiet">{escape(_IS)}</p>'
+    yield "</section>"
+
+
+def _whose(count: int, by: str) -> str:
+    tokens = "1 token" if count == 1 else f"{count:,} tokens"
+    return f"The average over the answer's {tokens}, by {by}."
+
+
+def _by_passage(documents: dict[str, Any], shares: dict[str, Any]) -> str:
+    parts = zip(documents["segments"], shares["segments"], strict=True)
+    named = [
+        (visible(part["name"]), f"{part['stop'] - part['start']:,}", share) for part, share in parts
+    ]
+    rest = [
+        ("between them (the template)", "", shares["elsewhere"]),
+        ("the answer itself, so far", "", shares["answer"]),
+    ]
+    rows = [
+        (escape(percent(share)), escape(name), escape(tokens), bar(share))
+        for name, tokens, share in [*named, *rest]
+    ]
+    return table("by-passage", ("share", "passage", "tokens", ""), rows, numbers=(0, 2))
+
+
+def _by_depth(edges: Sequence[int], shares: Sequence[float]) -> str:
+    rows = [
+        (escape(percent(share)), f"{start:,}–{stop - 1:,}", bar(share))
+        for start, stop, share in zip(edges, edges[1:], shares, strict=False)
+    ]
+    return table("by-depth", ("share", "positions", ""), rows, numbers=(0,))
