@@ -1,6 +1,7 @@
 """The two kinds of tokenizer behind TextTokenizer, with one face."""
 
 import json
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol, final, runtime_checkable
 
@@ -17,6 +18,13 @@ class Backend(Protocol):
 
     def encode(self, text: str, *, special: bool) -> list[int]:
         """Token ids of a text, with or without the tokens a model expects around it."""
+        ...
+
+    def placed(self, text: str, *, plain: bool) -> list[tuple[int, int, int]] | None:
+        """Each token with its first character and its last plus one; None where that is not known.
+
+        No tokens are put around the text. With ``plain`` the name of a control token is plain text.
+        """
         ...
 
     def decode(self, ids: list[int]) -> str:
@@ -72,6 +80,26 @@ class FileBackend:
         if self._host is not None:
             return list(self._host.encode(text, add_special_tokens=special, verbose=False))
         return list(self._tokenizer.encode(text, add_special_tokens=special).ids)
+
+    def placed(self, text: str, *, plain: bool) -> list[tuple[int, int, int]]:
+        """Each token with its characters, by the host's own way where there is one."""
+        if self._host is not None:
+            told = self._host(
+                text,
+                add_special_tokens=False,
+                return_offsets_mapping=True,
+                split_special_tokens=plain,
+                verbose=False,
+            )
+            both = zip(told["input_ids"], told["offset_mapping"], strict=True)
+            return [(token_id, start, stop) for token_id, (start, stop) in both]
+        before = self._tokenizer.encode_special_tokens
+        self._tokenizer.encode_special_tokens = plain
+        try:
+            found = self._tokenizer.encode(text, add_special_tokens=False)
+        finally:
+            self._tokenizer.encode_special_tokens = before
+        return [(one, *span) for one, span in zip(found.ids, found.offsets, strict=True)]
 
     def decode(self, ids: list[int]) -> str:
         """Text, by the host's own way where there is one."""
@@ -133,6 +161,20 @@ class HostBackend:
     def encode(self, text: str, *, special: bool) -> list[int]:
         """Token ids."""
         return list(self._host.encode(text, add_special_tokens=special))
+
+    def placed(self, text: str, *, plain: bool) -> list[tuple[int, int, int]] | None:
+        """Each token with its characters, counted in bytes; None where those are not the text's."""
+        ids = self._host.encode(text, add_special_tokens=False, split_special_tokens=plain)
+        spelled = ((one, self.spelled(one) or "") for one in ids)
+        parts = [self.token_bytes(one, token) for one, token in spelled]
+        if b"".join(parts) != text.encode():
+            return None
+        owner = [place for place, letter in enumerate(text) for _ in letter.encode()]
+        ends = list(accumulate(map(len, parts)))
+        return [
+            (one, owner[end - len(part)] if part else end, owner[end - 1] + 1 if part else end)
+            for one, part, end in zip(ids, parts, ends, strict=True)
+        ]
 
     def decode(self, ids: list[int]) -> str:
         """Text."""

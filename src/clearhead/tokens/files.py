@@ -8,10 +8,10 @@ from typing import Any, cast
 
 from tokenizers import Tokenizer
 
-from clearhead.errors import CheckpointError
+from clearhead.errors import CheckpointError, TokenError
 from clearhead.tokens.chat import default_template
 
-__all__ = ["TokenizerFiles", "read_files", "special_names"]
+__all__ = ["TokenizerFiles", "copied", "read_files", "special_names"]
 
 _KINDS = ("bos", "eos", "unk", "pad", "sep", "cls", "mask")
 
@@ -55,6 +55,27 @@ def read_files(folder: Path) -> TokenizerFiles:
     config = _read_json(folder / "tokenizer_config.json")
     named = _read_json(folder / "special_tokens_map.json") | config
     return TokenizerFiles(tokenizer, _template(folder, config), special_names(named))
+
+
+def copied(tokenizer: Tokenizer) -> Tokenizer:
+    """The same tokenizer without padding and truncation; the caller's own keeps them.
+
+    Args:
+        tokenizer: the caller's.
+
+    Raises:
+        TokenError: it cannot be copied.
+    """
+    try:
+        copy = Tokenizer.from_str(tokenizer.to_str())
+    except Exception as fault:  # the library raises plain Exception here
+        raise TokenError(
+            f"tokenizer: its steps cannot be written down ({fault}); expected steps of the "
+            "tokenizers library, not ones written in Python"
+        ) from fault
+    copy.no_truncation()
+    copy.no_padding()
+    return copy
 
 
 def special_names(named: Mapping[str, Any]) -> dict[str, str]:

@@ -10,8 +10,10 @@ from tokenizers import Tokenizer
 from clearhead.errors import TokenError
 from clearhead.tokens.backend import Backend, FileBackend, HostBackend
 from clearhead.tokens.chat import ChatTemplate, default_template
-from clearhead.tokens.files import read_files, special_names
+from clearhead.tokens.files import copied, read_files, special_names
 from clearhead.tokens.pieces import Piece, pieces
+from clearhead.tokens.placing import PlacedText, placed_text
+from clearhead.tokens.written import Written, written
 
 __all__ = ["TextTokenizer"]
 
@@ -80,8 +82,7 @@ class TextTokenizer:
         if isinstance(tokenizer, cls):
             return tokenizer
         if isinstance(tokenizer, Tokenizer):
-            copy = _copied(tokenizer)
-            return cls(FileBackend(copy))
+            return cls(FileBackend(copied(tokenizer)))
         host = cast(Any, tokenizer)
         if not hasattr(host, "convert_ids_to_tokens"):
             raise TokenError(
@@ -109,14 +110,7 @@ class TextTokenizer:
         Raises:
             TokenError: a text that is no valid Unicode.
         """
-        try:
-            text.encode()
-        except UnicodeEncodeError as fault:
-            code = f"U+{ord(text[fault.start]):04X}"
-            raise TokenError(
-                f"text: expected valid Unicode, got the lone surrogate {code} at character "
-                f"{fault.start}; was it read from bytes that are no UTF-8?"
-            ) from fault
+        _check_unicode(text)
         return self._backend.encode(text, special=special)
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -156,6 +150,33 @@ class TextTokenizer:
             return ids
         own = next((place for place, token_id in enumerate(ids) if token_id != first), len(ids))
         return [first] * (own > 0 or self._begins_texts) + ids[own:]
+
+    def written(self, messages: Sequence[Mapping[str, Any]]) -> Written:
+        """Chat messages as the chat template writes them, and where what each says stands.
+
+        Args:
+            messages: one mapping a message, each with ``role`` and ``content``, which is text.
+
+        Raises:
+            TokenError: as for :meth:`chat`, or the template changes what a message says.
+        """
+        if self._template is None:
+            raise TokenError("this model has no chat template: give it text instead of messages")
+        return written(self._template, messages)
+
+    def placed(self, text: str, *, contents: Sequence[range] = ()) -> PlacedText:
+        """Token ids of a text with the characters each stands for, begun as every text is, once.
+
+        Args:
+            text: the text, with control tokens by name.
+            contents: the parts of it in which such a name is plain text.
+
+        Raises:
+            TokenError: the tokenizer does not say where its tokens stand, or no valid Unicode.
+        """
+        _check_unicode(text)
+        first, once = self._first, self._begins_texts
+        return placed_text(self._backend, text, contents=contents, begins=first, once=once)
 
     def token_bytes(self, token_id: int) -> bytes:
         """The exact bytes of text that a token stands for; a special token stands for its own name.
@@ -259,15 +280,12 @@ class TextTokenizer:
         )
 
 
-def _copied(tokenizer: Tokenizer) -> Tokenizer:
-    """The same tokenizer without padding and truncation; the caller's own keeps them."""
+def _check_unicode(text: str) -> None:
     try:
-        copy = Tokenizer.from_str(tokenizer.to_str())
-    except Exception as fault:  # the library raises plain Exception here
+        text.encode()
+    except UnicodeEncodeError as fault:
+        code = f"U+{ord(text[fault.start]):04X}"
         raise TokenError(
-            f"tokenizer: its steps cannot be written down ({fault}); expected steps of the "
-            "tokenizers library, not ones written in Python"
+            f"text: expected valid Unicode, got the lone surrogate {code} at character "
+            f"{fault.start}; was it read from bytes that are no UTF-8?"
         ) from fault
-    copy.no_truncation()
-    copy.no_padding()
-    return copy
