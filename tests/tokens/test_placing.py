@@ -137,7 +137,7 @@ def test_a_tokenizer_in_python_keeps_control_tokens_out_too():
 
 
 def test_a_tokenizer_that_does_not_say_where_its_tokens_stand_is_refused():
-    silent = SimpleNamespace(placed=lambda _text, *, plain: None)
+    silent = SimpleNamespace(placed=lambda _text, **_how: None)
     with pytest.raises(TokenError) as raised:
         placed_text(silent, "a", contents=(), begins=None, once=False)
     assert str(raised.value) == (
