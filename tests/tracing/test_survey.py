@@ -16,7 +16,8 @@ IDS = [5, 6, 7, 8, 5, 6, 9, 9, 3, 5]
 
 @pytest.fixture(params=ALONE)
 def traced(request, seeded_weights):
-    return trace(drawn(ALONE[request.param]), IDS)
+    # in float64 a block of rows and one row differ by less than the float32 that is told
+    return trace(drawn(ALONE[request.param]).double(), IDS)
 
 
 @pytest.mark.parametrize("measure", ["contribution", "attention"])
@@ -39,11 +40,10 @@ def test_a_link_says_what_its_head_and_source_say(traced, measure):
     lengths = weights * torch.cat([layer.value_norms for layer in traced])[:, None]
     measured = lengths if measure == "contribution" else weights
     row = torch.arange(len(traced))[:, None]
-    assert_close(links.weight, weights[links.head, row, links.position])
-    assert_close(links.length, lengths[links.head, row, links.position])
-    assert_close(
-        links.share, measured[links.head, row, links.position] / measured.sum((0, 2))[:, None]
-    )
+    share = measured[links.head, row, links.position] / measured.sum((0, 2))[:, None]
+    assert_close(links.weight, weights[links.head, row, links.position].float())
+    assert_close(links.length, lengths[links.head, row, links.position].float())
+    assert_close(links.share, share.float())
 
 
 def test_heads_have_their_own_rows(traced):
@@ -106,7 +106,7 @@ def test_some_layers_sum_alone(traced):
 
 
 def test_kept_queries_alone_can_be_surveyed(seeded_weights):
-    model = drawn(next(iter(ALONE.values())))
+    model = drawn(next(iter(ALONE.values()))).double()
     whole, tail = survey(trace(model, IDS)), survey(trace(model, IDS, queries=slice(-3, None)))
     assert tail.rows == (7, 8, 9)
     assert_close(tail.shares["contribution"], whole.shares["contribution"][-3:])

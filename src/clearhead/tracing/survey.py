@@ -192,9 +192,8 @@ class _Pass:
         for observer in self.pooled.values():
             observer.see(rows, range(weights.shape[-1]), weights=shown, scores=shown)
         self._top(weights)
-        weights = weights.double()
         self.kinds += self._known_for(weights, rows).cpu()
-        self._add("first_token", weights[:, :, 0].mean(0).float())
+        self._add("first_token", weights[:, :, 0].double().mean(0).float())
         lengths = None if self.norms is None else weights * self.norms[:, None]
         for measure in self.measures:
             measured = weights if lengths is None or measure == "attention" else lengths
@@ -232,10 +231,11 @@ class _Pass:
         *,
         lengths: Float[Tensor, "H b m"] | None,
     ) -> None:
-        total = measured.sum((0, 2)).clamp(min=torch.finfo(torch.float64).tiny)
-        self._add(f"share {measure}", (measured.sum(0) / total[:, None]).float())
-        self._add(f"strongest {measure}", measured.argmax(0))
-        self._add(f"heads {measure}", (measured.sum(2) / total).T.float())
+        by_source = measured.sum(0, dtype=torch.float64)
+        total = by_source.sum(1).clamp(min=torch.finfo(torch.float64).tiny)
+        self._add(f"share {measure}", (by_source / total[:, None]).float())
+        self._add(f"strongest {measure}", measured.max(0).indices)
+        self._add(f"heads {measure}", (measured.sum(2, dtype=torch.float64) / total).T.float())
         by_row = measured.transpose(0, 1).flatten(1)
         found = by_row.topk(min(self.k, by_row.shape[1]), dim=1)
         head, position = found.indices // measured.shape[2], found.indices % measured.shape[2]
@@ -288,7 +288,7 @@ def _norms(layers: Mapping[int, LayerTrace]) -> Float[Tensor, "H m"] | None:
     """‖v · W_O‖ of every head, or None where a layer's W_O is not known."""
     if any(layer.projection is None for layer in layers.values()):
         return None
-    return torch.cat([head_norms(layer, required=True) for layer in layers.values()]).double()
+    return torch.cat([head_norms(layer, required=True) for layer in layers.values()])
 
 
 def _joined(parts: Sequence[Links]) -> Links:

@@ -1,0 +1,58 @@
+"""The report as a page: one file with every number it shows, and the module that shows them.
+
+values.py    Trace, LookReport → PageValues: all that travels in the file
+arrays.py    numbers packed for a browser
+steps.py     the heads that are shown step by step
+html.py      LookReport, values → the document; page.css and the .js files stand in it
+writing.py   to a file, whole or not at all
+"""
+
+import os
+from typing import TYPE_CHECKING
+
+from clearhead.report.page.html import page_html
+from clearhead.report.page.values import PageValues, page_values
+from clearhead.report.page.writing import check_page_path, write_page
+from clearhead.report.parts import LookReport
+
+if TYPE_CHECKING:  # these bring torch, which the command line imports only when it has to
+    from clearhead.tracing.survey import Survey
+    from clearhead.tracing.traced import Trace
+
+__all__ = [
+    "PageValues",
+    "check_page_path",
+    "page_html",
+    "page_values",
+    "write_page",
+    "write_report",
+]
+
+
+def write_report(
+    trace: "Trace",
+    report: LookReport,
+    path: str | os.PathLike[str],
+    *,
+    surveyed: "Survey | None" = None,
+    command: str = "",
+) -> PageValues:
+    """Write a report as a page.
+
+    Args:
+        trace: the traced text.
+        report: what is shown of it first.
+        path: where to.
+        surveyed: a survey of the rows that may be chosen, where there is one already.
+        command: what would make the page again.
+
+    Returns:
+        The values that stand in it.
+
+    Raises:
+        InputError: the page cannot be written there.
+    """
+    check_page_path(path)
+    values = page_values(trace, report, surveyed=surveyed, command=command)
+    write_page(page_html(report, values.to_json()), path)
+    return values
