@@ -9,7 +9,8 @@
     ├── heads: HeadTable             the strongest (layer, head, source)
     ├── first_token: FirstToken      how much rests on token 0, how much it brings
     ├── next_tokens: NextTokens      what comes next
-    └── notes: Note …                how each number is made, and what it is not
+    ├── notes: Note …                how each number is made, and what it is not
+    └── documents: Documents         of an answer: where it drew from, passage by passage
 
 Renderers add no number of their own, so ``to_json`` carries all that any of them shows.
 """
@@ -17,6 +18,8 @@ Renderers add no number of their own, so ``to_json`` carries all that any of the
 import json
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
+
+from clearhead.report.documents.parts import Documents
 
 __all__ = [
     "MEASURES",
@@ -244,6 +247,7 @@ class LookReport:
     first_token: FirstToken
     next_tokens: NextTokens
     notes: tuple[Note, ...]
+    documents: Documents | None = None
 
     @property
     def target(self) -> SourceToken:

@@ -47,6 +47,11 @@ def left_padded(
 class Reader(Protocol):
     """Reads the rows of a batch, and says what may come next in each."""
 
+    @property
+    def cache(self) -> KVCache | None:
+        """Keys and values of what was read; None where none are kept."""
+        ...
+
     def begin(self, progress: Callable[[int], None]) -> Float[Tensor, "batch vocabulary"]:
         """Read the prompts.
 
@@ -104,6 +109,11 @@ class CachedReader:
             dtype=weight.dtype,
             device=weight.device,
         )
+
+    @property
+    def cache(self) -> KVCache:
+        """Keys and values of what was read."""
+        return self._cache
 
     def begin(self, progress: Callable[[int], None]) -> Float[Tensor, "batch vocabulary"]:
         """Read the prompts, part by part."""

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from clearhead.transformer.cache import KVCache
 from clearhead.transformer.calls import Encoded
 from clearhead.transformer.generation.reading import (
     CachedReader,
@@ -35,6 +36,11 @@ class WholeReader:
         self._model, self._sources = model, sources
         self._source: Encoded | None = None
         self._texts = [list(prompt) for prompt in prompts]
+
+    @property
+    def cache(self) -> None:
+        """None: what cannot be kept is read again."""
+        return None
 
     @torch.no_grad()
     def begin(self, progress: Callable[[int], None]) -> Float[Tensor, "batch vocabulary"]:
@@ -86,6 +92,11 @@ class OutgrowingReader:
             if self._outgrown
             else CachedReader(model, prompts, capacity=limit, sources=sources)
         )
+
+    @property
+    def cache(self) -> KVCache | None:
+        """Keys and values of what was read, as long as they hold."""
+        return self._reader.cache
 
     def begin(self, progress: Callable[[int], None]) -> Float[Tensor, "batch vocabulary"]:
         """Read the prompts."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from jaxtyping import Float
 from torch import Tensor
 
+from clearhead.transformer.cache import KVCache
 from clearhead.transformer.generation.generated import Generated, StopReason
 from clearhead.transformer.generation.limits import Limit
 from clearhead.transformer.generation.reading import PART, Reader
@@ -103,6 +104,14 @@ class Writing:
         self._reader: Reader | None = reader
         self._started = time.perf_counter()
         self._read: float | None = None
+
+    @property
+    def cache(self) -> KVCache | None:
+        """Keys and values of what was read, until all has been written; None where none are kept.
+
+        Whoever wants to read on from there takes it before.
+        """
+        return None if self._reader is None else self._reader.cache
 
     def steps(self) -> Iterator[None]:
         """Write one token in every row that has not ended, and again, until all have."""
