@@ -8,7 +8,7 @@ import torch
 import clearhead
 from clearhead.errors import InputError, NotKeptError, TokenError, TraceError
 from clearhead.report.asked import TWO_TEXTS
-from clearhead.report.build import build_report, level_of
+from clearhead.report.build import build_report
 from clearhead.tokens.pieces import Piece
 from tests.report.fakes import FakeTrace
 from tests.tracing.shapes import ACROSS, drawn
@@ -115,18 +115,9 @@ def test_a_trace_of_an_encoder_decoder_is_refused(seeded_weights):
     assert str(raised.value) == TWO_TEXTS
 
 
-@pytest.mark.parametrize(
-    ("share", "level"),
-    [(0, 0), (0.0039, 0), (2**-8, 1), (0.01, 2), (0.4999, 7), (0.5, 8), (1, 8)],
-)
-def test_the_scale_is_absolute_and_doubles(share, level):
-    assert level_of(share) == level
-
-
 def test_the_scale_stands_in_the_report(animal):
     scale = build_report(animal).strip.scale
     assert [band.at_least for band in scale] == [2.0**-power for power in range(8, 0, -1)]
-    assert all(level_of(band.at_least) == band.level for band in scale)
 
 
 def test_first_tokens_that_soak_are_told(animal):

@@ -37,6 +37,7 @@ from clearhead.pipeline.observe import (
 from clearhead.pipeline.places import Positions, as_tensor, take
 from clearhead.pipeline.recomputing import recomputing
 from clearhead.pipeline.rule import BoundRule
+from clearhead.pipeline.showing import ShowsItself
 from clearhead.pipeline.tiles import mix, score_tile, weight_tile
 from clearhead.pipeline.visibility import column_span, row_blocks
 
@@ -49,7 +50,7 @@ _Made = TypeVar("_Made", Tensor, TopKeys, PooledMap)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ScoreMatrix:
+class ScoreMatrix(ShowsItself):
     """S (or scale · Q Kᵀ alone) as a matrix that is never formed.
 
     Attributes:
@@ -231,12 +232,8 @@ class AttentionMatrix(ScoreMatrix):
             block(spread, rows)
             for rows in row_blocks(self.bound.queries, width=batch * heads * self.bound.keys)
         ]
-        product = (
-            torch.cat(parts, dim=2)
-            if parts
-            else spread.new_zeros(batch, heads, 0, spread.shape[-1])
-        )
-        return self._shown(product)
+        none = spread.new_zeros(batch, heads, 0, spread.shape[-1])
+        return self._shown(torch.cat(parts, dim=2) if parts else none)
 
     def _mixed_rows(self, vectors: Tensor, rows: range) -> Tensor:
         """Some rows of A · X."""

@@ -9,6 +9,7 @@ from torch import Tensor
 from clearhead.errors import NotKeptError
 from clearhead.pipeline.matrix import AttentionMatrix, ScoreMatrix
 from clearhead.pipeline.observe import Observed, PooledMap, TopKeys
+from clearhead.pipeline.showing import ShowsItself
 from clearhead.pipeline.steps import five_steps
 
 __all__ = ["AttentionResult"]
@@ -17,7 +18,7 @@ _Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AttentionResult:
+class AttentionResult(ShowsItself):
     """What attention computed, and everything between its lines.
 
     Attributes:

@@ -10,6 +10,7 @@ from html import escape
 
 from clearhead.report.figures import percent, scale_bound
 from clearhead.report.parts import LookReport, SourceToken, Strip
+from clearhead.report.scale import shade
 from clearhead.report.sentences import (
     LINK_HEADINGS,
     STRONGEST_LINKS,
@@ -29,9 +30,6 @@ from clearhead.report.strip import GAUGES
 from clearhead.report.visible import label
 
 __all__ = ["render_fragment"]
-
-
-_LAST_FAINT = 5  # on stronger amber the notebook's own ink may be too light to read
 
 
 def render_fragment(report: LookReport) -> str:
@@ -84,7 +82,7 @@ def _token(token: SourceToken, strip: Strip) -> str:
     shown = label(shown, part=token.part, parts=token.parts)
     text = f"{GAUGES[token.level].strip()}{shown}"
     told = f"token {token.position}, {percent(token.share)}, rank {token.rank}"
-    style = _shade(token.level)
+    style = shade(token.level)
     if token.position == strip.target:
         text, style = f"⟦{text}⟧", f"{style};font-weight:bold"
     elif not token.reachable:
@@ -93,14 +91,9 @@ def _token(token: SourceToken, strip: Strip) -> str:
     return f"{' ' if spaced else ''}{marked}{'<br>' if token.text.endswith(chr(10)) else ''}"
 
 
-def _shade(level: int) -> str:
-    ink = ";color:#000" if level > _LAST_FAINT else ""
-    return f"background:rgba(245,168,0,{level * 0.11:.2f}){ink}"
-
-
 def _legend(strip: Strip) -> str:
     return " ".join(
-        f'<span style="{_shade(band.level)}">{GAUGES[band.level]}'
+        f'<span style="{shade(band.level)}">{GAUGES[band.level]}'
         f" {scale_bound(band.at_least)}</span>"
         for band in reversed(strip.scale)
     )

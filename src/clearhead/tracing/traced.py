@@ -1,5 +1,7 @@
 """A Trace: everything attention did with one sequence, in memory linear in its length."""
 
+import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,10 +12,12 @@ from torch import Tensor
 from clearhead.errors import InputError
 from clearhead.masks import Full, Verdict
 from clearhead.masks.places import numbers
+from clearhead.pipeline.showing import ShowsItself, shower
 from clearhead.pipeline.visibility import row_blocks
 from clearhead.tokens.tokenizer import TextTokenizer
 from clearhead.tracing.choosing import integer
 from clearhead.tracing.layer_trace import LayerTrace
+from clearhead.tracing.sources import Measure
 from clearhead.tracing.traced_layers import TracedLayers, listed
 
 __all__ = ["NextToken", "Trace"]
@@ -35,7 +39,7 @@ class NextToken:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trace(TracedLayers):
+class Trace(TracedLayers, ShowsItself):
     """One sequence, as a model's attention saw it: no padding, no batch axis.
 
     ``trace[5]`` is layer 5. Q, K, V and L of every layer are kept; every row, tile, map and
@@ -89,6 +93,35 @@ class Trace(TracedLayers):
             NextToken(self._spelled(number), number, float(probability))
             for number, probability in likeliest
         )
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        token: int | str | None = None,
+        by: Measure = "contribution",
+        layers: Collection[int] | None = None,
+        top: int = 8,
+    ) -> None:
+        """Write a page that shows where one token drew from, and every other that was kept.
+
+        Args:
+            path: where to.
+            token: the token that is shown first, by position or as a word; None is the last whose
+                row was kept.
+            by: what the shares follow, ``"contribution"`` or ``"attention"``.
+            layers: the layers to sum over; None is all that were traced.
+            top: how many of the strongest links to list.
+
+        Raises:
+            InputError: an argument cannot be served, or the page cannot be written there.
+            TokenError: there is no such token.
+            NotKeptError: its row was not kept, or contributions are asked for and W_O is not known.
+
+        Cost: one pass over rows of A of at most 512 tokens; a file of up to 5 MB, of up to 8 MB
+        for more than 1,024 tokens.
+        """
+        shower("page").report_trace(self, path, token=token, by=by, layers=layers, top=top)
 
     def __repr__(self) -> str:
         return (

@@ -50,7 +50,7 @@ def test_every_step_is_the_traces(traced):
 def test_a_part_of_o_has_the_length_that_is_said(traced):
     values = unpacked(page_values(traced, build_report(traced)).to_json())
     shown = [step for step in values["steps"] if step["projection"] is not None]
-    assert len(shown) == min(6, len(values["steps"]))
+    assert len(shown) == min(8, len(values["steps"]))
     for step in shown:
         value = values["values"][step["value"]].astype(float)
         lengths = np.linalg.norm(value @ step["projection"].astype(float), axis=1)

@@ -49,7 +49,9 @@ class Array:
         alike, and compress. No number is changed.
         """
         plain = self.values.reshape(-1).view(np.uint8).reshape(-1, self.values.itemsize)
-        return base64.b64encode(zlib.compress(np.ascontiguousarray(plain.T).tobytes(), 6)).decode("ascii")
+        return base64.b64encode(zlib.compress(np.ascontiguousarray(plain.T).tobytes(), 6)).decode(
+            "ascii"
+        )
 
     def packed(self) -> dict[str, object]:
         """``type``, ``shape`` and ``data``: what a page holds of the array."""

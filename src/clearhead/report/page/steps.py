@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # these bring torch, which the command line imports only when
 __all__ = ["Steps", "steps_of"]
 
 #: Heads whose part of O is shown as a vector, which needs their slice of W_O.
-_PROJECTED = 6
+_PROJECTED = 8
 
 
 @dataclass(frozen=True, eq=False, slots=True)

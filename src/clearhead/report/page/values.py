@@ -62,6 +62,7 @@ def page_values(
     *,
     surveyed: "Survey | None" = None,
     command: str = "",
+    most: int | None = None,
 ) -> PageValues:
     """Gather what a page shows.
 
@@ -70,6 +71,7 @@ def page_values(
         report: what is shown of it first.
         surveyed: a survey of the rows that may be chosen, where there is one already.
         command: what would make the page again.
+        most: bytes that the values take at most, if they can; None is what a file may take.
 
     Returns:
         The values.
@@ -110,7 +112,8 @@ def page_values(
     }
     for by_measure in ("head_share", "links"):
         tree[by_measure].setdefault("contribution", None)
-    room = _MOST_BYTES[len(trace) > _SHORT] - len(json.dumps(packed(tree)))
+    most = _MOST_BYTES[len(trace) > _SHORT] if most is None else most
+    room = most - len(json.dumps(packed(tree)))
     steps = steps_of(
         trace,
         heads=surveyed.heads,
@@ -238,12 +241,18 @@ def _strong(found: "Survey") -> list[dict[str, Any]]:
 
 
 def _order(found: "Survey", target: int) -> list[int]:
-    """Heads by what they bring to the target, and to all rows."""
-    share = found.head_shares.get("contribution", found.head_shares["attention"])
-    importance = _numbers(share).mean(0)
+    """Heads that matter: of the target's strongest links, then by what they bring it and others."""
+    measure: Measure = "contribution" if "contribution" in found.links else "attention"
+    share = _numbers(found.head_shares[measure])
+    importance, linked = share.mean(0), list[int]()
     if target in found.rows:
-        importance = importance + _numbers(share)[found.rows.index(target)]
-    return [int(place) for place in np.argsort(-importance, kind="stable")]
+        row, links = found.rows.index(target), found.links[measure]
+        importance = importance + share[row]
+        head, position = (_numbers(part)[row] for part in (links.head, links.position))
+        far = (position != target) & (position != 0)
+        linked = [int(place) for place in [*head[far][:_LINKS], *head[:_LINKS]]]
+    by_importance = (int(place) for place in np.argsort(-importance, kind="stable"))
+    return list(dict.fromkeys([*linked, *by_importance]))
 
 
 def _left_out(
