@@ -9,7 +9,6 @@ from clearhead.report.asked import TWO_TEXTS, asked_faults
 from clearhead.report.folding import stretches
 from clearhead.report.notes import notes_for
 from clearhead.report.parts import (
-    Band,
     FirstToken,
     HeadLine,
     HeadRow,
@@ -21,6 +20,7 @@ from clearhead.report.parts import (
     SourceToken,
     Strip,
 )
+from clearhead.report.scale import SCALE, level_of
 from clearhead.tokens.pieces import Piece
 from clearhead.tracing.finding import occurrences
 
@@ -29,9 +29,8 @@ if TYPE_CHECKING:  # these bring torch, which the command line imports only when
     from clearhead.tracing.sources import Sources
     from clearhead.tracing.traced import Trace
 
-__all__ = ["build_report", "level_of"]
+__all__ = ["build_report"]
 
-_SCALE = tuple(Band(level, 2.0 ** (level - 9)) for level in range(1, 9))  # 1/256 … 1/2
 _SOAKS_FROM = 0.25
 _LIKELIEST = 5
 
@@ -85,11 +84,6 @@ def build_report(
         next_tokens=_next_tokens(trace),
         notes=notes_for(by, heads, first),
     )
-
-
-def level_of(share: float) -> int:
-    """Find the band of the absolute log₂ scale that a share falls in, 0 for below the scale."""
-    return sum(share >= band.at_least for band in _SCALE)
 
 
 def _check(trace: "Trace", by: str, layers: Sequence[int] | None, top: int) -> None:
@@ -184,7 +178,7 @@ def _strip(
         causal=trace.causal,
         tokens=tokens,
         stretches=stretches(own, chosen.target),
-        scale=_SCALE,
+        scale=SCALE,
         strongest=tuple(position for position in order[:_LIKELIEST] if own[position] > 0),
     )
 
