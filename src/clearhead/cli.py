@@ -15,16 +15,17 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
-from clearhead import __version__, cli_generate
+from clearhead import __version__
+from clearhead.cli_generate import EXAMPLES as GENERATE_EXAMPLES
+from clearhead.cli_generate import generate_command
+from clearhead.cli_look import EXAMPLES as LOOK_EXAMPLES
+from clearhead.cli_look import look_command
 from clearhead.errors import ClearheadError
-from clearhead.report.asked import check_asked
-from clearhead.report.given import given_layers, given_text, given_token
-from clearhead.report.parts import MEASURES, Measure
-from clearhead.report.terminal import OutputError, Terminal, status, write_diagnosis, write_whole
+from clearhead.report.terminal import OutputError, Terminal, write_diagnosis, write_whole
 from clearhead.report.visible import one_line
 
 __all__ = ["main", "run"]
@@ -38,14 +39,6 @@ Examples:
   clearhead look --help
   clearhead generate "The capital of France is"
   clearhead quantities
-"""
-_LOOK_EXAMPLES = """\b
-Examples:
-  clearhead look "The capital of France is"
-  clearhead look "The cat sat because it was tired." --token it
-  clearhead look --file poem.txt --by attention --layers 0-5,9
-  echo "The capital of France is" | clearhead look -
-  clearhead look "The capital of France is" --json > look.json
 """
 _QUANTITIES_EXAMPLES = """\b
 Examples:
@@ -129,44 +122,6 @@ def _failed(error: Exception) -> int:
 # --------------------------------------------------------------------------------------- options
 
 
-_Text = Annotated[
-    str | None,
-    typer.Argument(metavar="TEXT", help="The text; - reads standard input.", show_default=False),
-]
-_File = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="Read the text from a UTF-8 file.", show_default=False),
-]
-_Model = Annotated[
-    str, typer.Option(metavar="NAME", help="An alias, a folder, a hub name or a GGUF file.")
-]
-_Token = Annotated[
-    str,
-    typer.Option(
-        metavar="WORD|INDEX",
-        help="The token to look from: a position counted from 0 (-1: the last) or a word (its last"
-        " occurrence). A number behind a space is a word.",
-    ),
-]
-_By = Annotated[str, typer.Option(metavar="|".join(MEASURES), help="What the shares follow.")]
-_Layers = Annotated[
-    str | None,
-    typer.Option(
-        metavar="LAYERS",
-        help="Layers to look at, such as 0-5,9.  [default: all]",
-        show_default=False,
-    ),
-]
-_Top = Annotated[int, typer.Option(metavar="N", help="How many of the strongest links to list.")]
-_LookJson = Annotated[
-    bool, typer.Option("--json", help="Print JSON: every number shown, and every token.")
-]
-_Engine = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ENGINE", help="What runs the model: clearhead or transformers.", show_default=False
-    ),
-]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -194,42 +149,10 @@ def _clearhead(context: typer.Context, *, _version: _Version = False) -> None:
         typer.echo(context.get_help())
 
 
-@_app.command("look", short_help="Show where one token of a text drew from.", epilog=_LOOK_EXAMPLES)
-def _look(
-    *,
-    text: _Text = None,
-    file: _File = None,
-    model: _Model = "smollm2",
-    token: _Token = "-1",
-    by: _By = "contribution",
-    layers: _Layers = None,
-    top: _Top = 8,
-    as_json: _LookJson = False,
-    engine: _Engine = None,
-) -> str:
-    """Show where one token of a text drew from, and through which heads.
-
-    Memory grows with the text, never with its square.
-    """
-    check_asked(by, top)
-    chosen, some = given_token(token), given_layers(layers)
-    read, measure = given_text(text, file), cast("Measure", by)
-    # Here and not above: these bring torch, which a wrong option or --help should not wait for.
-    from clearhead import from_pretrained, look
-    from clearhead.report.text import render_text
-
-    with status(f"loading {model} …"):
-        loaded = from_pretrained(model, engine=engine)
-    with status("reading the text …"):
-        seen = look(loaded, read, token=chosen, by=measure, layers=some, top=top)
-    if as_json:
-        return f"{seen.to_json()}\n"
-    return render_text(seen.report, Terminal.of(sys.stdout))
-
-
-_app.command("generate", short_help="Continue a text.", epilog=cli_generate.EXAMPLES)(
-    cli_generate.generate_command
+_app.command("look", short_help="Show where one token of a text drew from.", epilog=LOOK_EXAMPLES)(
+    look_command
 )
+_app.command("generate", short_help="Continue a text.", epilog=GENERATE_EXAMPLES)(generate_command)
 
 
 @_app.command(

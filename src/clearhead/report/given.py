@@ -2,11 +2,13 @@
 
 import re
 import sys
+from collections.abc import Sequence
+from pathlib import PurePath
 from typing import BinaryIO
 
-from clearhead.errors import InputError, TokenError
+from clearhead.errors import ClearheadError, InputError, TokenError, gathered
 
-__all__ = ["given_layers", "given_text", "given_token"]
+__all__ = ["given_layers", "given_passages", "given_text", "given_token"]
 
 _LARGEST_TEXT = 64 * 2**20  # bytes; no model reads a text near this size
 
@@ -36,10 +38,65 @@ def given_text(text: str | None, file: str | None) -> str:
         # What the shell gave in another encoding stands in it as lone surrogates.
         read = _decoded(text.encode("utf-8", "surrogateescape"), name)
     else:
-        read = _decoded(_bytes_of(file), name).removesuffix("\n").removesuffix("\r")
+        read = _decoded(_bytes_of(file, "--file"), name).removesuffix("\n").removesuffix("\r")
     if not read.strip():
         raise TokenError(f"text: expected at least one word; {name} is empty")
     return read
+
+
+def given_passages(files: Sequence[str]) -> dict[str, str]:
+    """Read the passages to ask about, each named by as much of its path as tells it from others.
+
+    Args:
+        files: files that hold them, in order.
+
+    Returns:
+        Texts by name, each with at least one character that is no white space.
+
+    Raises:
+        InputError: some cannot be read, are not UTF-8 text, or are empty; all faults at once.
+    """
+    texts, faults = list[str](), list[str]()
+    for file in files:
+        try:
+            text = _decoded(_bytes_of(file, "--passage"), file)
+        except ClearheadError as fault:
+            faults.append(str(fault))
+        else:
+            texts.append(text)
+            if not text.strip():
+                faults.append(f"--passage: expected at least one word; {file} is empty")
+    if faults:
+        raise InputError(gathered("cannot read the passages", faults))
+    return dict(zip(_names(files), texts, strict=True))
+
+
+def _names(files: Sequence[str]) -> list[str]:
+    """The last part of each path, or as many as it takes to tell them apart."""
+    parts = [PurePath(file).parts or (file,) for file in files]
+    taken = [1] * len(files)
+    while True:
+        names = ["/".join(own[-count:]) for own, count in zip(parts, taken, strict=True)]
+        alike = [names.count(name) > 1 for name in names]
+        longer = [
+            count + (same and count < len(own))
+            for own, count, same in zip(parts, taken, alike, strict=True)
+        ]
+        if longer == taken:
+            return _numbered(names)
+        taken = longer
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """Names of which none is another: the same file given again is told by a number."""
+    found: list[str] = []
+    for name in names:
+        number, own = 1, name
+        while own in found:
+            number += 1
+            own = f"{name} ({number})"
+        found.append(own)
+    return found
 
 
 def given_token(token: str) -> int | str:
@@ -77,7 +134,7 @@ def given_layers(layers: str | None) -> list[int] | None:
     return sorted(chosen)
 
 
-def _bytes_of(file: str | None) -> bytes:
+def _bytes_of(file: str | None, option: str) -> bytes:
     if file is None:
         stdin: BinaryIO | None = getattr(sys.stdin, "buffer", None)
         if stdin is None:
@@ -88,7 +145,7 @@ def _bytes_of(file: str | None) -> bytes:
             return stream.read(_LARGEST_TEXT + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"--file: cannot read {file}: {reason}") from error
+        raise InputError(f"{option}: cannot read {file}: {reason}") from error
 
 
 def _decoded(data: bytes, name: str) -> str:

@@ -1,9 +1,13 @@
 """What stands under the numbers: how each is made, and what it is not."""
 
+from collections.abc import Mapping, Sequence
+
+from clearhead.report.documents.parts import Documents
 from clearhead.report.figures import percent
 from clearhead.report.parts import FirstToken, HeadTable, Measure, Note
+from clearhead.report.visible import visible
 
-__all__ = ["notes_for"]
+__all__ = ["notes_for", "notes_for_answer"]
 
 _KOBAYASHI = (
     "Kobayashi et al. 2020, Attention is Not Only a Weight:"
@@ -37,6 +41,12 @@ _NOT_AN_EXPLANATION = Note(
     " and see what changes.",
     _JAIN,
 )
+_READ_BY_ANSWER = Note(
+    "answer",
+    "The shares by passage say which positions' vectors the answer's tokens read, each once it"
+    " stood there, on the way to the next. They are no proof of what caused the answer: a"
+    " position's vector already mixes what earlier layers gathered from before it.",
+)
 
 
 def notes_for(by: Measure, heads: HeadTable, first_token: FirstToken) -> tuple[Note, ...]:
@@ -53,6 +63,32 @@ def notes_for(by: Measure, heads: HeadTable, first_token: FirstToken) -> tuple[N
     mostly_first = 2 * heads.reading_first_token > len(heads.rows)
     sink = (_first_token_note(first_token),) if mostly_first or first_token.soaks else ()
     return (*sink, _CONTRIBUTION, _SHARE[by], _NOT_AN_EXPLANATION)
+
+
+def notes_for_answer(documents: Documents, plain: Mapping[str, Sequence[str]]) -> tuple[Note, ...]:
+    """Say what the shares of an answer are, and what was made of control tokens in its prompt.
+
+    Args:
+        documents: the answer, and where its tokens drew from.
+        plain: names of control tokens that were read as plain text, by the passage or message.
+    """
+    notes = [_READ_BY_ANSWER]
+    for name, found in plain.items():
+        where = f"{visible(name)!r:.80}" if name else "the name of a passage"
+        names = ", ".join(visible(one) for one in sorted(set(found)))
+        notes.append(
+            Note(
+                "control tokens",
+                f"{names} in {where} names a control token of this model; it was read as plain"
+                " text, so that nothing in there could end or begin a message.",
+            )
+        )
+    if documents.answer.generated and documents.answer.ended_by != "end_token":
+        count = documents.answer.stop - documents.answer.start
+        notes.append(
+            Note("answer", f"The answer was cut at {count} tokens; max_new_tokens changes that.")
+        )
+    return tuple(notes)
 
 
 def _first_token_note(first_token: FirstToken) -> Note:

@@ -7,6 +7,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from clearhead.report.documents.text import documents_sections
 from clearhead.report.figures import scale_bound
 from clearhead.report.parts import LookReport, NextTokens, Note, Strip
 from clearhead.report.sentences import (
@@ -24,13 +25,13 @@ from clearhead.report.sentences import (
     which_token,
 )
 from clearhead.report.strip import GAUGES, level_styles, strip_lines
+from clearhead.report.tables import bar, bar_cells, table, text_cells, title
 from clearhead.report.terminal import Terminal, rendered
 from clearhead.report.visible import cells
 
 __all__ = ["render_text"]
 
 _INDENT = 2
-_BAR, _HALF_BAR = "━", "╸"
 _NARROW = 60
 _NARROW_HEADINGS = ("L", "H", "source", "at", "weight", "contr", "share")
 
@@ -50,11 +51,14 @@ def render_text(report: LookReport, terminal: Terminal) -> str:
 
 
 def _sections(report: LookReport, width: int, styles: Sequence[str]) -> Iterator[RenderableType]:
-    yield _title(model_and_weights(report.head))
+    yield title(model_and_weights(report.head))
     yield Text(what_it_took(report.head))
     yield ""
     yield from map(Text, facts(report))
     yield ""
+    if report.documents is not None:
+        yield from documents_sections(report.documents, report.strip, width)
+        yield ""
     yield from _drew_from(report, width, styles)
     yield ""
     yield from _which_heads(report, width)
@@ -70,7 +74,7 @@ def _sections(report: LookReport, width: int, styles: Sequence[str]) -> Iterator
 
 def _drew_from(report: LookReport, width: int, styles: Sequence[str]) -> Iterator[RenderableType]:
     strip = report.strip
-    yield _title(drew_from(strip))
+    yield title(drew_from(strip))
     yield Text(which_token(report), "dim")
     yield ""
     lines = strip_lines(strip, width - _INDENT, styles=styles)
@@ -96,18 +100,18 @@ def _legend(strip: Strip, width: int, styles: Sequence[str]) -> Text:
 
 
 def _source_table(strip: Strip, width: int) -> Table:
-    table = _table()
-    table.add_column("share", justify="right", no_wrap=True)
-    table.add_column("token", no_wrap=True)
-    table.add_column("position", justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    most = _text_cells(width, taken=7 + 10 + 6)
+    shown = table()
+    shown.add_column("share", justify="right", no_wrap=True)
+    shown.add_column("token", no_wrap=True)
+    shown.add_column("position", justify="right", no_wrap=True)
+    shown.add_column("", no_wrap=True)
+    most = text_cells(width, taken=7 + 10 + 6)
     rows = list(source_cells(strip, most=most))
     widest = max(cells("token"), *(cells(name) for _, name, _ in rows))
-    room = _bar_cells(width, 7 + widest + 2 + 10)
+    room = bar_cells(width, 7 + widest + 2 + 10)
     for row, position in zip(rows, strip.strongest, strict=True):
-        table.add_row(*row, _bar(strip.tokens[position].share, room))
-    return table
+        shown.add_row(*row, bar(strip.tokens[position].share, room))
+    return shown
 
 
 # ------------------------------------------------------------------------------------ which heads
@@ -115,49 +119,43 @@ def _source_table(strip: Strip, width: int) -> Table:
 
 def _which_heads(report: LookReport, width: int) -> Iterator[RenderableType]:
     narrow = width < _NARROW
-    table = _table(gap=1 if narrow else 2)
+    shown = table(gap=1 if narrow else 2)
     for heading in _NARROW_HEADINGS if narrow else LINK_HEADINGS:
         justify = "left" if heading == "source" else "right"
-        table.add_column(heading, justify=justify, no_wrap=True)
-    most = _text_cells(width, taken=31 if narrow else 58)
+        shown.add_column(heading, justify=justify, no_wrap=True)
+    most = text_cells(width, taken=31 if narrow else 58)
     for row in link_cells(report, most=most):
-        table.add_row(*row)
+        shown.add_row(*row)
     legend = " (L layer, H head)" if narrow else ""
-    yield _title(f"{STRONGEST_LINKS}{legend}")
-    yield table
+    yield title(f"{STRONGEST_LINKS}{legend}")
+    yield shown
 
 
 # ------------------------------------------------------------------------------------ what came out
 
 
 def _came_out(next_tokens: NextTokens, width: int) -> Iterator[RenderableType]:
-    yield _title(what_comes_next(next_tokens))
-    table = _table()
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.show_header = False
-    most = _text_cells(width, taken=7 + 8)
+    yield title(what_comes_next(next_tokens))
+    shown = table(headed=False)
+    shown.add_column(justify="right", no_wrap=True)
+    shown.add_column(no_wrap=True)
+    shown.add_column(no_wrap=True)
+    most = text_cells(width, taken=7 + 8)
     rows = list(next_cells(next_tokens, most=most))
-    room = _bar_cells(width, 7 + max(cells(name) for _, name in rows) + 2)
+    room = bar_cells(width, 7 + max(cells(name) for _, name in rows) + 2)
     for row, likely in zip(rows, next_tokens.likeliest, strict=True):
-        table.add_row(*row, _bar(likely.probability, room))
-    yield table
+        shown.add_row(*row, bar(likely.probability, room))
+    yield shown
 
 
 # ------------------------------------------------------------------------------------ small pieces
 
 
 def _foot(notes: Iterable[Note]) -> Table:
-    table = _table(gap=1)
-    table.show_header = False
+    shown = table(gap=1, headed=False)
     for note in notes:
-        table.add_row("·", Text(noted(note), "dim"))
-    return table
-
-
-def _title(text: str) -> Text:
-    return Text(text, "bold")
+        shown.add_row("·", Text(noted(note), "dim"))
+    return shown
 
 
 def _flowing(words: Iterable[Text], width: int) -> Text:
@@ -170,20 +168,3 @@ def _flowing(words: Iterable[Text], width: int) -> Text:
             lines[-1].append(" ")
         lines[-1].append_text(word)
     return Text("\n").join(lines)
-
-
-def _table(gap: int = 2) -> Table:
-    return Table(box=None, padding=(0, gap, 0, 0), header_style="dim", pad_edge=False)
-
-
-def _text_cells(width: int, *, taken: int) -> int:
-    return max(6, min(32, width - taken))
-
-
-def _bar_cells(width: int, taken: int) -> int:
-    return max(4, min(50, width - taken))
-
-
-def _bar(share: float, room: int) -> str:
-    halves = round(2 * share * room)
-    return _BAR * (halves // 2) + _HALF_BAR * (halves % 2)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from clearhead.errors import InputError
+from clearhead.errors import InputError, TokenError
 from clearhead.report.documents.asking import Question
 from clearhead.report.documents.parts import Answer, Documents
 from clearhead.report.terminal import status
@@ -16,6 +16,9 @@ if TYPE_CHECKING:  # these bring torch, which the command line imports only when
     from clearhead.tracing.traced import Trace
 
 __all__ = ["LookedAtAnswer", "look_at_answer"]
+
+#: Links of each row that a page lists.
+_LINKS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +36,22 @@ class LookedAtAnswer:
     surveyed: "Survey"
     documents: Documents
     plain: dict[str, list[str]]
+
+    def check_token(self, token: int | str) -> None:
+        """Refuse to look from a token that is none of the answer's.
+
+        Args:
+            token: a position, or a word of the text.
+
+        Raises:
+            TokenError: it is none of them, or not in the text at all.
+        """
+        position, answer = self.trace.find(token), self.documents.answer
+        if not answer.start <= position < answer.stop:
+            raise TokenError(
+                f"token {token!r:.60} is token {position}, in the prompt: an answer is looked from "
+                f"its own tokens, {answer.start} to {answer.stop - 1}"
+            )
 
 
 def look_at_answer(
@@ -91,7 +110,7 @@ def look_at_answer(
         cache = written.cache if written else None
         found = traced(model, prompt.ids, ids, cache=cache, layers=layers, words=words)
         rows = range(answer.start, answer.stop)
-        seen = survey(found, rows=rows)
+        seen = survey(found, rows=rows, links=_LINKS)
     documents = documents_of(
         seen, segments=prompt.segments, answer=answer, question=prompt.question
     )
