@@ -1,13 +1,13 @@
 // ---- arithmetic: one head, one query, every kept key: the five steps, in double precision --------
 
 class Step {
-  constructor(reading, head, row) {
+  constructor(reading, entry, row) {
     this.reading = reading;
-    this.entry = reading.steps[reading.stepAt.get(head)];
+    this.entry = entry;
     this.row = row;
-    this.query = rowOf(this.entry.query, row);
-    this.keys = reading.keys[this.entry.key];
-    this.values = reading.values[this.entry.value];
+    this.query = rowOf(entry.query, row);
+    this.keys = entry.keys;
+    this.values = entry.values;
     this.level = this.entry.level.data[row];
     this.context = rowOf(this.entry.context, row);
     this.weights = Float64Array.from(reading.keyAt.keys(), (source) => this.scores(source).weight);
@@ -27,8 +27,8 @@ class Step {
   }
 
   maySee(source) {
-    if (this.entry.mask === null) return true;
-    const byte = rowOf(this.reading.masks[this.entry.mask], this.row)[source >> 3];
+    if (this.entry.seen === null) return true;
+    const byte = rowOf(this.entry.seen, this.row)[source >> 3];
     return ((byte >> (source & 7)) & 1) === 1;
   }
 

@@ -30,7 +30,10 @@ function isPacked(value) {
   return typeof value.data === "string" && typeof value.type === "string" && Array.isArray(value.shape);
 }
 
-// The same values with every packed array unpacked; the look itself holds none.
+// What is unpacked when it is first asked for: one head's vectors, of hundreds.
+const LATER = new Set(["look", "steps", "keys", "values", "masks"]);
+
+// The same values with their packed arrays unpacked.
 async function withArrays(value) {
   if (value === null || typeof value !== "object") return value;
   if (Array.isArray(value)) {
@@ -39,7 +42,7 @@ async function withArrays(value) {
   if (isPacked(value)) return unpacked(value);
   const entries = Object.entries(value).map(async ([name, inside]) => [
     name,
-    name === "look" ? inside : await withArrays(inside),
+    LATER.has(name) ? inside : await withArrays(inside),
   ]);
   return Object.fromEntries(await Promise.all(entries));
 }

@@ -62,52 +62,73 @@ function headSaid(page, head) {
   return `${reading.headName(head)}: ${share} of the ${choice.by}${kinds ? `; ${kinds}` : ""}; ${strongest}`;
 }
 
-function headCell(page, head) {
+// Only the grid scrolls: the page stays where its reader left it.
+function bringIntoGrid(grid, cell) {
+  const [box, inside] = [grid.getBoundingClientRect(), cell.getBoundingClientRect()];
+  if (inside.top < box.top || inside.bottom > box.bottom) grid.scrollTop += inside.top - box.top - box.height / 2;
+  if (inside.left < box.left || inside.right > box.right) grid.scrollLeft += inside.left - box.left - box.width / 2;
+}
+
+// Made once; what they say and where they stand changes.
+function makeHeadCells(page) {
+  return page.reading.heads.map((entry, head) => {
+    const letters = entry.kinds.map(({ name }) => el("span", { class: `kind kind-${name[0]}` }, name[0].toUpperCase()));
+    const kind = el("span", { class: "kinds", "aria-hidden": "true" }, letters);
+    const label = el("span", { class: "head-name", "aria-hidden": "true" }, `${entry.layer}·${entry.head}`);
+    const figure = el("span", { class: "head-share", "aria-hidden": "true" });
+    return el("span", { id: `h-${head}`, role: "option" }, el("canvas", { "aria-hidden": "true" }), kind, label, figure);
+  });
+}
+
+function updateHeadCell(page, head) {
   const { reading, choice } = page;
   const share = reading.headShare(choice.row, choice.by, head);
   const level = levelOf(absoluteScale(reading.look.strip.scale.map((band) => band.at_least)), share);
-  const { layer, head: place } = reading.heads[head];
-  const attributes = {
-    id: `h-${head}`,
-    class: `head f${level}${head === choice.head ? " chosen" : ""}`,
-    role: "option",
-    "aria-selected": head === choice.head ? "true" : "false",
-    "aria-label": `layer ${layer}, head ${place}, ${percent(share)}`,
-  };
-  const kinds = reading.heads[head].kinds.length > 0 ? el("span", { class: "kind", "aria-hidden": "true" }, "◆") : null;
-  const label = el("span", { class: "head-name", "aria-hidden": "true" }, `${layer}·${place}`);
-  const figure = el("span", { class: "head-share", "aria-hidden": "true" }, percent(share));
-  return el("span", attributes, el("canvas", { "aria-hidden": "true" }), kinds, label, figure);
+  const chosen = head === choice.head;
+  const cell = page.cells[head];
+  cell.className = `head f${level}${chosen ? " chosen" : ""}`;
+  cell.setAttribute("aria-selected", chosen ? "true" : "false");
+  cell.setAttribute("aria-label", `${reading.headName(head)}, ${percent(share)}`);
+  cell.lastChild.textContent = percent(share);
+  return cell;
 }
 
 function drawHeadGrid(page) {
   const { reading, view } = page;
-  const grid = find("head-grid");
   const layers = new Map();
   for (const head of headOrder(page)) {
     const key = view.order === "layer" ? reading.heads[head].layer : "all";
-    layers.set(key, [...(layers.get(key) ?? []), headCell(page, head)]);
+    layers.set(key, [...(layers.get(key) ?? []), updateHeadCell(page, head)]);
   }
   const lines = [...layers].map(([layer, cells]) => {
     const name = view.order === "layer" ? el("span", { class: "layer", "aria-hidden": "true" }, layer) : null;
     return el("span", { class: "line", role: "presentation" }, name, cells);
   });
+  const grid = find("head-grid");
+  const { scrollTop, scrollLeft } = grid;
   grid.className = `head-grid by-${view.order}`;
   grid.replaceChildren(...lines);
+  Object.assign(grid, { scrollTop, scrollLeft });
+  bringIntoGrid(grid, page.cells[page.choice.head]);
   grid.setAttribute("aria-activedescendant", `h-${page.choice.head}`);
   paintHeads(page);
 }
 
 function paintHeads(page) {
+  const { reading, view } = page;
   const scale = weightScale(page);
-  const shape = page.reading.maps.max.shape.slice(1);
-  const how = { shape, scale, colours: palette() };
-  for (const cell of find("head-grid").querySelectorAll(".head")) {
-    const head = Number(cell.id.slice(2));
-    paintMap(cell.querySelector("canvas"), mapOf(page, head), how);
-  }
-  const said = { what: "Weight", bound: plain, noun: "cell", values: page.reading.maps[page.view.pooling].data };
-  find("map-legend").replaceChildren(...legendOf(scale, said).flat(), " Frames: the head's share, on the scale of the text.");
+  const how = { shape: reading.maps.max.shape.slice(1), scale, colours: palette() };
+  const painted = JSON.stringify([view.pooling, scale, how.colours]);
+  if (painted === view.painted) return;
+  view.painted = painted;
+  page.cells.forEach((cell, head) => paintMap(cell.firstChild, mapOf(page, head), how));
+  const said = { what: "Weight", bound: weightBound, noun: "cell", values: reading.maps[view.pooling].data };
+  find("map-legend").replaceChildren(...legendOf(scale, said).flat(), " Frames: the head's share, on the scale of the text. Known kinds: P previous token, I induction, F first token.");
+}
+
+function weightBound(weight) {
+  const parts = 1 / weight;
+  return parts > 1 && Number.isInteger(parts) ? `1/${parts}` : plain(weight);
 }
 
 function drawHeadControls(page) {

@@ -67,7 +67,6 @@ class Page {
     drawHeadGrid(this);
     drawMap(this);
     drawSteps(this);
-    find(`h-${head}`).scrollIntoView({ block: "nearest" });
   }
 
   chooseMeasure(by) {
@@ -128,6 +127,7 @@ class Page {
     find("readout").hidden = false;
     find("readout").setAttribute("role", "status");
     for (const table of document.querySelectorAll("table[id]")) nameScroller(table);
+    this.cells = makeHeadCells(this);
     listenToStrip(this);
     listenToHeads(this);
     listenToMap(this);

@@ -1,7 +1,7 @@
 // ---- pictures: bars of one step of one head --------------------------------------------------------
 
-const WIDE = 240;
-const HIGH = 120;
+const WIDE = 180;
+const HIGH = 110;
 
 function picture(label, children) {
   return svg("svg", { class: "picture", viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": label }, children);
@@ -51,7 +51,7 @@ function barsOf(values, { chosen = null, most = 120 } = {}) {
   const slot = WIDE / count;
   const picked = chosen === null ? -1 : Math.floor(chosen / size);
   const bars = shown.map((value, place) =>
-    value === 0 ? null : block(place * slot, Math.max(0.6, slot * 0.8), at(0), at(value), place === picked ? "chosen-bar" : "rest"),
+    value === 0 ? null : block(place * slot, Math.max(0.6, slot * 0.8), at(0), at(value), chosen === null || place === picked ? "chosen-bar" : "rest"),
   );
   const pin = picked < 0 ? null : svg("path", { class: "pin", d: `M${fixed((picked + 0.4) * slot, 2)} ${HIGH - 5}l3 5h-6z` });
   return { children: [zeroLine(at(0)), bars, pin], pooled: size };
@@ -72,16 +72,16 @@ function partOf(whole, part) {
 function ladder(steps) {
   const finite = steps.map(([, value]) => value).filter(Number.isFinite);
   const [low, high] = span(finite);
-  const across = (value) => 78 + ((value - low) / (high - low)) * 100;
+  const across = (value) => 68 + ((value - low) / (high - low)) * 66;
   const slot = (HIGH - 6) / steps.length;
   const lines = steps.map(([name, value, kind], place) => {
     const y = 3 + place * slot;
     const [from, to] = [across(0), across(Number.isFinite(value) ? value : low)];
     const size = { x: fixed(Math.min(from, to), 2), width: fixed(Math.max(0.75, Math.abs(to - from)), 2) };
     return [
-      svg("text", { x: 72, y: fixed(y + slot * 0.66, 2), "text-anchor": "end" }, name),
+      svg("text", { x: 63, y: fixed(y + slot * 0.66, 2), "text-anchor": "end" }, name),
       svg("rect", { ...size, y: fixed(y + slot * 0.15, 2), height: fixed(slot * 0.7, 2), class: kind }),
-      svg("text", { x: 238, y: fixed(y + slot * 0.66, 2), "text-anchor": "end", class: "value" }, plain(value)),
+      svg("text", { x: 180, y: fixed(y + slot * 0.66, 2), "text-anchor": "end", class: "value" }, plain(value)),
     ];
   });
   return [svg("path", { class: "zero", d: `M${fixed(across(0), 2)} 0V${HIGH}` }), lines];

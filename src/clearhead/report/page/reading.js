@@ -36,6 +36,17 @@ class Reading {
     return this.heads[head].kinds.map((kind) => `${kind.name} ${fixed(kind.score, 2)}`).join(", ");
   }
 
+  // What one head needs to be shown step by step, unpacked.
+  held(head) {
+    return this.remember(`held ${head}`, async () => {
+      const entry = this.steps[this.stepAt.get(head)];
+      const mask = entry.mask === null ? null : this.masks[entry.mask];
+      const parts = [withArrays(entry), withArrays(this.keys[entry.key]), withArrays(this.values[entry.value]), withArrays(mask)];
+      const [own, keys, values, seen] = await Promise.all(parts);
+      return { ...own, keys, values, seen };
+    });
+  }
+
   remember(key, make) {
     if (!this.remembered.has(key)) {
       if (this.remembered.size > 64) this.remembered.clear();

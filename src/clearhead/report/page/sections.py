@@ -1,4 +1,4 @@
-"""The page's sections as they stand before its module runs: text between tags, every piece escaped."""
+"""The page as it stands before its module runs: text between tags, every piece escaped."""
 
 from collections.abc import Iterable, Iterator
 from html import escape
@@ -137,7 +137,9 @@ def _token(token: SourceToken, strip: Strip) -> str:
     names += ["special"] if token.special else []
     before = " " if token.space_before else ""
     after = "<br>" if token.text.endswith("\n") else ""
-    return f'{before}<span class="{" ".join(names)}">{escape(piece(token))}</span>{after}'
+    walled = strip.causal and strip.target == token.position < len(strip.tokens) - 1
+    wall = '<span class="wall">┊</span>' if walled else ""
+    return f'{before}<span class="{" ".join(names)}">{escape(piece(token))}</span>{wall}{after}'
 
 
 def _legend(strip: Strip) -> str:
@@ -151,12 +153,11 @@ def _legend(strip: Strip) -> str:
 
 
 def _heads(report: LookReport) -> Iterator[str]:
-    links = zip(link_cells(report), report.heads.rows, strict=True)
-    rows = [(*map(escape, cells), bar(row.share)) for cells, row in links]
+    rows = [tuple(map(escape, cells)) for cells in link_cells(report)]
     yield '<section id="heads" aria-labelledby="heads-title">'
     yield '<h2 id="heads-title">Through which heads</h2>'
     yield "<h3>The strongest links</h3>"
-    yield table("links", (*LINK_HEADINGS, ""), rows, numbers=(0, 1, 3, 4, 5, 6))
+    yield table("links", LINK_HEADINGS, rows, numbers=(0, 1, 3, 4, 5, 6))
     yield '<div id="all-heads"></div>'
     yield "</section>"
 

@@ -30,7 +30,7 @@ def shown(report: LookReport, values: dict[str, Any]) -> dict[str, Any]:
     """
     places: dict[tuple[str, str, str], int] = {}
     token = [places.setdefault(_word(entry), len(places)) for entry in report.strip.tokens]
-    documents = values["look"].get("documents") or {"segments": []}
+    documents: dict[str, Any] = values["look"].get("documents") or {"segments": []}
     return {
         "format": "clearhead-shown/1",
         "words": [list(word) for word in places],

@@ -27,9 +27,9 @@ function productsStep(page, step, source) {
   const { sum } = step.scores(source);
   const key = step.key(source);
   return figureOf({
-    title: "1 · Query meets key",
+    title: "1 · Q meets K",
     drawing: waterfall(products),
-    told: `${products.length} products of query and key add up to ${plain(sum)}.`,
+    told: `${products.length} products of query and key, each on top of the last, add up to ${plain(sum)}.`,
     words: [wordNote(page.reading, "query"), wordNote(page.reading, "key")],
     headings: ["dimension", "q", "k", "q · k"],
     rows: () => [...products].map((product, place) => [String(place), plain(step.query[place]), plain(key[place]), plain(product)]),
@@ -73,7 +73,7 @@ function rowStep(page, step, source) {
   const rank = order.indexOf(source) + 1;
   const some = step.weights.length < whole.length ? ` ${counted(step.weights.length, "key")} of ${whole.length} are in this page.` : "";
   return figureOf({
-    title: "3 · Weights over the text",
+    title: "3 · Weights",
     drawing: children,
     pooled,
     told: `${fixed(whole[source], 3)} rests on ${reading.word(source).name}${rank ? `, rank ${rank} of ${order.length}` : ""}.${some}`,
@@ -90,7 +90,7 @@ function norm(vector) {
 function contextStep(page, step, source) {
   const part = step.part(source);
   return figureOf({
-    title: "4 · Context, and this part",
+    title: "4 · Context",
     drawing: partOf(step.context, part),
     told: `${plain(step.weight(source))} × this source's value: length ${plain(norm(part))} within a context of length ${plain(norm(step.context))}.`,
     words: [wordNote(page.reading, "value"), wordNote(page.reading, "context")],
@@ -106,11 +106,11 @@ function outputStep(page, step, source) {
   const told = length === null ? "Its length needs W_O, and this model's W_O is not known." : `Through W_O it has the length ${plain(length)}: the contribution.`;
   if (output === null) {
     const why = " Its numbers are not in this page: this head's W_O was left out.";
-    return el("figure", { class: "step" }, el("h4", {}, "5 · What reaches the output"), el("figcaption", {}, el("p", {}, told, why), words));
+    return el("figure", { class: "step" }, el("h4", {}, "5 · Output"), el("figcaption", {}, el("p", {}, told, why), words));
   }
   const { children, pooled } = barsOf(output);
   return figureOf({
-    title: "5 · What reaches the output",
+    title: "5 · Output",
     drawing: children,
     pooled,
     told,
@@ -130,10 +130,16 @@ function withoutSteps(page) {
   return [el("p", {}, told, others.length > 0 ? "It holds those of:" : "It holds those of no head."), el("div", { class: "controls" }, buttons)];
 }
 
-function drawSteps(page) {
+function stepsDrawn(section, content) {
+  section.replaceChildren(...content);
+  section.setAttribute("aria-busy", "false");
+}
+
+async function drawSteps(page) {
   const { reading, choice } = page;
   const section = find("steps");
   section.hidden = false;
+  section.setAttribute("aria-busy", "true");
   const itself = choice.source === choice.token;
   const read = `${framedName(reading, choice.token)} reads ${itself ? "itself" : reading.word(choice.source).name}`;
   const heading = el("h2", { id: "steps-title" }, "One head, step by step");
@@ -141,14 +147,17 @@ function drawSteps(page) {
   const how = " Choose another head above, or another source: Shift+click in the text, or Shift+arrows.";
   const intro = el("p", { id: "steps-which" }, el("b", {}, which), el("span", { class: "quiet" }, how));
   section.setAttribute("aria-labelledby", "steps-title");
-  if (!reading.stepAt.has(choice.head)) return section.replaceChildren(heading, intro, ...withoutSteps(page));
-  const step = reading.remember(`step ${choice.head} ${choice.row}`, () => new Step(reading, choice.head, choice.row));
+  if (!reading.stepAt.has(choice.head)) return stepsDrawn(section, [heading, intro, ...withoutSteps(page)]);
+  const { head, row, source } = choice;
+  const held = await reading.held(head);
+  if (head !== choice.head || row !== choice.row || source !== choice.source) return null; // chosen anew meanwhile
+  const step = new Step(reading, held, row);
   if (!step.holds(choice.source)) {
     const told = `The key of ${reading.word(choice.source).name} (token ${choice.source}) is not in this page: little is drawn from it.`;
-    return section.replaceChildren(heading, intro, el("p", {}, told));
+    return stepsDrawn(section, [heading, intro, el("p", {}, told)]);
   }
   const makers = [productsStep, scoreStep, rowStep, contextStep, outputStep];
   const figures = makers.map((make) => make(page, step, choice.source));
   const kept = el("p", { class: "quiet" }, "Computed in this page, in double precision, from the kept Q, K, V and L ", mark("exact"));
-  return section.replaceChildren(heading, intro, el("div", { class: "steps" }, figures), kept);
+  return stepsDrawn(section, [heading, intro, el("div", { class: "steps" }, figures), kept]);
 }

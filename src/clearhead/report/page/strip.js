@@ -26,7 +26,8 @@ function tokenElement(page, position, shares, scale) {
     reading.word(position).piece,
   );
   const after = token.text.endsWith("\n") ? el("br") : null;
-  return [token.space_before ? " " : null, shown, after];
+  const wall = position === choice.token && reading.causal && position + 1 < reading.tokens.length;
+  return [token.space_before ? " " : null, shown, wall ? el("span", { class: "wall", "aria-hidden": "true" }, "┊") : null, after];
 }
 
 function foldElement(page, part) {
@@ -51,12 +52,20 @@ function passageElement(page, run, open) {
   return el("span", attributes, `${open ? "▾" : "▸"} ${said}`);
 }
 
+// A source that was chosen stands open, with its neighbours.
+function openStretches({ choice, view }, shares) {
+  const parts = stretches(shares, choice.token, view.opened);
+  const hidden = parts.some(({ start, stop, folded }) => folded && start <= choice.source && choice.source < stop);
+  if (!hidden) return parts;
+  view.opened.push([Math.max(0, choice.source - AROUND), Math.min(shares.length, choice.source + AROUND + 1)]);
+  return stretches(shares, choice.token, view.opened);
+}
+
 function drawStrip(page) {
   const { reading, choice, view } = page;
   const shares = reading.shares(choice.row, choice.by);
   const scale = shareScale(page);
-  const around = [Math.max(0, choice.source - AROUND), Math.min(shares.length, choice.source + AROUND + 1)];
-  const parts = stretches(shares, choice.token, [...view.opened, around]);
+  const parts = openStretches(page, shares);
   const segments = reading.look.documents?.segments ?? [];
   const shown = runs(reading.tokens.length, segments).map((run) => {
     const inside = within(parts, run.start, run.stop);

@@ -77,7 +77,6 @@ function drawLinks(page) {
     fixed(link.weight, 3),
     lengthOf(link.length),
     percent(link.share),
-    bar(link.share),
   ]);
   refill("links", rows);
 }
