@@ -59,7 +59,7 @@ def given_passages(files: Sequence[str]) -> dict[str, str]:
     texts, faults = list[str](), list[str]()
     for file in files:
         try:
-            text = _decoded(_bytes_of(file, "--passage"), file)
+            text = _decoded(_bytes_of(file, "--passage"), file, "--passage")
         except ClearheadError as fault:
             faults.append(str(fault))
         else:
@@ -148,14 +148,14 @@ def _bytes_of(file: str | None, option: str) -> bytes:
         raise InputError(f"{option}: cannot read {file}: {reason}") from error
 
 
-def _decoded(data: bytes, name: str) -> str:
+def _decoded(data: bytes, name: str, option: str = "text") -> str:
     if len(data) > _LARGEST_TEXT:
-        raise TokenError(f"text: expected at most {_LARGEST_TEXT:,} bytes; {name} is longer")
+        raise TokenError(f"{option}: expected at most {_LARGEST_TEXT:,} bytes; {name} is longer")
     if b"\0" in data:
-        raise InputError(f"text: expected text; {name} is binary, it holds NUL bytes")
+        raise InputError(f"{option}: expected text; {name} is binary, it holds NUL bytes")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"text: expected UTF-8; {name} is not, at byte {error.start:,}; convert it first"
+            f"{option}: expected UTF-8; {name} is not, at byte {error.start:,}; convert it first"
         ) from error

@@ -72,7 +72,7 @@ def write_answer(model: Any, prompt: Sequence[int], words: "TextTokenizer", most
 
     ours = isinstance(model, Transformer)
     made = (_by_ours if ours else _by_theirs)(model, prompt, words, most=most)
-    if not made.ids or not made.text.strip():
+    if not made.ids:
         raise InputError(
             "the model's answer is empty: it ended as soon as it began; give an answer to look at, "
             "or ask otherwise"

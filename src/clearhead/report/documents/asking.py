@@ -56,7 +56,7 @@ def question_faults(asked: Question) -> Iterator[str]:
         asked: what is asked for.
     """
     if asked.question is None and asked.passages is not None:
-        yield "question= is missing: passages are looked at for the answer to one"
+        yield "question= is missing: add what is asked about the passages"
     if asked.question is not None and asked.text is not None:
         yield "question= is asked with passages= or alone; leave out the text"
     if asked.question is None and asked.passages is None and asked.text is None:
