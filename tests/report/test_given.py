@@ -7,7 +7,7 @@ import pytest
 
 from clearhead.errors import InputError, TokenError
 from clearhead.report import given
-from clearhead.report.given import given_layers, given_text, given_token
+from clearhead.report.given import given_layers, given_passages, given_text, given_token
 
 
 class Stdin:
@@ -135,3 +135,26 @@ def test_no_layers(written):
     assert str(raised.value) == (
         f"--layers: expected layers and ranges such as 0-5,9; got {written!r}"
     )
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["a.txt", "x/b.txt"], ["a.txt", "b.txt"]),
+        (["x/a.txt", "y/a.txt", "b.txt"], ["x/a.txt", "y/a.txt", "b.txt"]),
+        (["a.txt", "x/a.txt", "y/x/a.txt"], ["a.txt", "x/a.txt", "y/x/a.txt"]),
+        (["a.txt", "a.txt", "./a.txt"], ["a.txt", "a.txt (2)", "a.txt (3)"]),
+        (["\u202ea\n.txt"], ["\u202ea\n.txt"]),
+    ],
+)
+def test_passages_are_named_by_as_much_of_their_paths_as_tells_them_apart(
+    paths, names, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for place, path in enumerate(paths):
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"\ufeffhe {place}\n", encoding="utf-8")
+    found = given_passages(paths)
+    assert list(found) == names
+    assert [text.startswith("he ") for text in found.values()] == [True] * len(names)

@@ -7,6 +7,7 @@ import pytest
 import clearhead
 from clearhead.errors import InputError
 from clearhead.report.look import Look, look
+from tests.report.documents.readers import reader
 from tests.tracing.shapes import ACROSS, drawn
 
 
@@ -76,5 +77,43 @@ def test_an_encoder_decoder_is_refused_before_it_runs(calls, seeded_weights):
     assert str(raised.value) == (
         "an encoder-decoder cannot be looked at yet: ask clearhead.trace(model, source, target=…) "
         "for its .cross.sources(token), the source tokens that a token of the target drew from"
+    )
+    assert calls == []
+
+
+# ---------------------------------------------------------------------------------------- an answer
+
+
+def test_an_answer_is_looked_at_from_its_first_token(seeded_weights):
+    model = reader()
+    seen = look(model, passages=["he", "she"], question="Who?", answer="he did", top=3)
+    documents = seen.report.documents
+    assert seen.report.strip.target == documents.answer.start
+    assert [one.name for one in documents.segments] == ["passage 1", "passage 2", "question"]
+    assert seen.report.notes[0].subject == "answer"
+    assert len(seen.report.heads.rows) == 3
+    later = look(model, passages=["he", "she"], question="Who?", answer="he did", token="did")
+    assert later.report.strip.asked == "did"
+    assert later.report.documents == documents
+
+
+def test_it_is_saved_as_a_page(seeded_weights, tmp_path):
+    seen = look(reader(), "he sang", max_new_tokens=3)
+    values = seen.save(tmp_path / "page.html", command="a command")
+    assert values.tree["command"] == "a command"
+    assert values.tree["rows"] == list(seen.surveyed.rows)
+    assert (tmp_path / "page.html").read_text("utf-8").count("a command") >= 1
+    assert "surveyed" not in repr(seen)
+
+
+def test_what_is_asked_wrongly_is_refused_before_a_model_is_loaded(calls):
+    with pytest.raises(InputError) as raised:
+        look("smollm2", "text", passages=[], answer="", by="size")
+    assert str(raised.value) == (
+        "cannot look, 4 faults:\n"
+        "  - by: expected contribution or attention; got 'size'\n"
+        "  - question= is missing: add what is asked about the passages\n"
+        "  - answer= is empty\n"
+        "  - passages= holds no passage"
     )
     assert calls == []

@@ -1,7 +1,10 @@
 """What stands under the numbers."""
 
-from clearhead.report.notes import notes_for
+from dataclasses import replace
+
+from clearhead.report.notes import notes_for, notes_for_answer
 from clearhead.report.parts import FirstToken, HeadRow, HeadTable
+from tests.report.documents.test_parts import DOCUMENTS
 
 
 def _rows(*sources):
@@ -56,3 +59,27 @@ def test_the_note_on_first_tokens_cites_both_papers_and_the_measured_numbers():
         "Xiao et al. 2023, Efficient Streaming Language Models with Attention Sinks" in note.source
     )
     assert "Kobayashi et al. 2020" in note.source
+
+
+def test_an_answer_says_what_its_shares_are_not():
+    (only,) = notes_for_answer(DOCUMENTS, {})
+    assert "which positions' vectors the answer's tokens read" in only.text
+    assert "no proof of what caused the answer" in only.text
+
+
+def test_control_tokens_in_a_passage_are_named_as_what_they_were_read_as():
+    plain = {"a\x1b.txt": ["</s>", "<s>", "</s>"], "": ["<s>"]}
+    _, first, second = notes_for_answer(DOCUMENTS, plain)
+    assert first.text == (
+        "What reads </s>, <s> in 'a␛.txt' is the name of a control token of this model; it was read"
+        " as plain text, so that nothing in there could end or begin a message."
+    )
+    assert "in the name of a passage is" in second.text
+
+
+def test_an_answer_that_was_cut_says_so():
+    cut = replace(DOCUMENTS, answer=replace(DOCUMENTS.answer, ended_by="max_new_tokens"))
+    *_, last = notes_for_answer(cut, {})
+    assert last.text == "The answer was cut at 1 token; max_new_tokens changes that."
+    given = replace(cut, answer=replace(cut.answer, generated=False, ended_by=None))
+    assert len(notes_for_answer(given, {})) == 1

@@ -79,14 +79,15 @@ def notes_for_answer(documents: Documents, plain: Mapping[str, Sequence[str]]) -
         notes.append(
             Note(
                 "control tokens",
-                f"{names} in {where} names a control token of this model; it was read as plain"
-                " text, so that nothing in there could end or begin a message.",
+                f"What reads {names} in {where} is the name of a control token of this model; it"
+                " was read as plain text, so that nothing in there could end or begin a message.",
             )
         )
     if documents.answer.generated and documents.answer.ended_by != "end_token":
         count = documents.answer.stop - documents.answer.start
+        tokens = "1 token" if count == 1 else f"{count:,} tokens"
         notes.append(
-            Note("answer", f"The answer was cut at {count} tokens; max_new_tokens changes that.")
+            Note("answer", f"The answer was cut at {tokens}; max_new_tokens changes that.")
         )
     return tuple(notes)
 

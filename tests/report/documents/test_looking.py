@@ -6,7 +6,7 @@ import clearhead as ch
 from clearhead.errors import InputError, TokenError
 from clearhead.report.documents.asking import Question
 from clearhead.report.documents.looking import look_at_answer
-from tests.report.documents.conftest import PASSAGES
+from tests.report.documents.readers import PASSAGES
 
 ASKED = Question(passages=PASSAGES, question="Who sang?", max_new_tokens=7)
 

@@ -9,7 +9,7 @@ from clearhead.report.documents.prompt import (
     with_answer,
 )
 from clearhead.tokens.tokenizer import TextTokenizer
-from tests.report.documents.conftest import PASSAGES, TEMPLATE
+from tests.report.documents.readers import PASSAGES, TEMPLATE
 from tests.tokens import tiny
 
 BOS = {"bos_token": "<s>"}
