@@ -75,8 +75,10 @@ function makeHeadCells(page) {
     const letters = entry.kinds.map(({ name }) => el("span", { class: `kind kind-${name[0]}` }, name[0].toUpperCase()));
     const kind = el("span", { class: "kinds", "aria-hidden": "true" }, letters);
     const label = el("span", { class: "head-name", "aria-hidden": "true" }, `${entry.layer}·${entry.head}`);
-    const figure = el("span", { class: "head-share", "aria-hidden": "true" });
-    return el("span", { id: `h-${head}`, role: "option" }, el("canvas", { "aria-hidden": "true" }), kind, label, figure);
+    const names = [`layer ${entry.layer}, head ${entry.head}`, ...entry.kinds.map(({ name }) => name)];
+    const said = el("span", { class: "unseen" }, `${names.join(", ")}, `);
+    const figure = el("span", { class: "head-share" });
+    return el("span", { id: `h-${head}`, role: "option" }, el("canvas", { "aria-hidden": "true" }), kind, label, said, figure);
   });
 }
 
@@ -88,7 +90,6 @@ function updateHeadCell(page, head) {
   const cell = page.cells[head];
   cell.className = `head f${level}${chosen ? " chosen" : ""}`;
   cell.setAttribute("aria-selected", chosen ? "true" : "false");
-  cell.setAttribute("aria-label", `${reading.headName(head)}, ${percent(share)}`);
   cell.lastChild.textContent = percent(share);
   return cell;
 }

@@ -20,6 +20,9 @@ class Page {
       strongAt: -1,
       cell: [0, 0],
     };
+    // Every token of an answer can be looked from, so all of it stands open.
+    const { documents } = reading.look;
+    if (documents) this.view.opened.push([documents.answer.start, documents.answer.stop]);
     this.followStrongest();
   }
 

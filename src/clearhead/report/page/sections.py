@@ -6,7 +6,7 @@ from typing import Any
 
 from clearhead.report.figures import percent, scale_bound
 from clearhead.report.page.passages import passages
-from clearhead.report.page.shown import piece
+from clearhead.report.page.shown import ANSWER, piece
 from clearhead.report.page.tables import bar, table
 from clearhead.report.parts import LookReport, SourceToken, Stretch, Strip
 from clearhead.report.sentences import (
@@ -101,19 +101,24 @@ def _drew(report: LookReport, documents: dict[str, Any] | None) -> Iterator[str]
 def _blocks(strip: Strip, documents: dict[str, Any] | None) -> Iterator[str]:
     """The text as passages, or as one run where there are none."""
     at = 0
-    for segment in (documents or {"segments": []})["segments"]:
+    for segment in _segments(documents):
         yield _run(strip, at, segment["start"])
         tokens = strip.tokens[segment["start"] : segment["stop"]]
         share = percent(sum(token.share for token in tokens))
         told = f"{visible(segment['name'])} · {len(tokens):,} tokens · {share}"
         yield f'<p class="passage">{escape(told)}</p>'
-        yield _run(strip, segment["start"], segment["stop"])
+        yield _run(strip, segment["start"], segment["stop"], whole="text" in segment)
         at = segment["stop"]
     yield _run(strip, at, len(strip.tokens))
 
 
-def _run(strip: Strip, start: int, stop: int) -> str:
-    shown = "".join(_stretches(strip, start, stop))
+def _segments(documents: dict[str, Any] | None) -> list[dict[str, Any]]:
+    return [] if documents is None else [*documents["segments"], {**documents["answer"], **ANSWER}]
+
+
+def _run(strip: Strip, start: int, stop: int, *, whole: bool = False) -> str:
+    tokens = (_token(token, strip) for token in strip.tokens[start:stop])
+    shown = "".join(tokens if whole else _stretches(strip, start, stop))
     return f'<p class="prose">{shown}</p>' if shown else ""
 
 

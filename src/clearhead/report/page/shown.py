@@ -11,7 +11,10 @@ from clearhead.report.parts import MEASURES, LookReport, SourceToken
 from clearhead.report.sentences import noted, which_token
 from clearhead.report.visible import label, shortened, visible
 
-__all__ = ["piece", "shown"]
+__all__ = ["ANSWER", "piece", "shown"]
+
+#: The answer stands in the strip like one passage more.
+ANSWER = {"name": "The answer"}
 
 _LONGEST_NAME = 24  # cells of a token within a sentence, as the sentences have it
 _MOST_SPACES = 4
@@ -35,7 +38,7 @@ def shown(report: LookReport, values: dict[str, Any]) -> dict[str, Any]:
         "format": "clearhead-shown/1",
         "words": [list(word) for word in places],
         "token": token,
-        "segments": [visible(segment["name"]) for segment in documents["segments"]],
+        "segments": [visible(segment["name"]) for segment in [*documents["segments"], ANSWER]],
         "layers": _layers(report),
         "likeliest": [label(likely.text) for likely in report.next_tokens.likeliest],
         "notes": {by: _notes(report, by) for by in MEASURES},

@@ -15,7 +15,7 @@ function figureOf({ title, drawing, told, words, rows, headings, pooled }) {
   return el(
     "figure",
     { class: "step" },
-    el("h4", {}, title),
+    el("h3", {}, title),
     picture(title, drawing),
     el("figcaption", {}, el("p", {}, told, note), words),
     folding("The same as a table", () => longTable(headings, rows(), headings.map((_, place) => place), { "aria-label": title })),
@@ -106,7 +106,7 @@ function outputStep(page, step, source) {
   const told = length === null ? "Its length needs W_O, and this model's W_O is not known." : `Through W_O it has the length ${plain(length)}: the contribution.`;
   if (output === null) {
     const why = " Its numbers are not in this page: this head's W_O was left out.";
-    return el("figure", { class: "step" }, el("h4", {}, "5 · Output"), el("figcaption", {}, el("p", {}, told, why), words));
+    return el("figure", { class: "step" }, el("h3", {}, "5 · Output"), el("figcaption", {}, el("p", {}, told, why), words));
   }
   const { children, pooled } = barsOf(output);
   return figureOf({

@@ -66,12 +66,13 @@ function drawStrip(page) {
   const shares = reading.shares(choice.row, choice.by);
   const scale = shareScale(page);
   const parts = openStretches(page, shares);
-  const segments = reading.look.documents?.segments ?? [];
+  const { documents } = reading.look;
+  const segments = documents ? [...documents.segments, documents.answer] : [];
   const shown = runs(reading.tokens.length, segments).map((run) => {
     const inside = within(parts, run.start, run.stop);
     const open = run.segment === null || (view.toggled.get(run.segment) ?? inside.some((part) => !part.folded));
     const head = run.segment === null ? null : passageElement(page, run, open);
-    return [head, open ? el("span", { class: "prose", role: "presentation" }, runElements(page, inside, shares, scale)) : null];
+    return [head, open ? el("span", { class: run.segment === null ? "prose" : "prose inside", role: "presentation" }, runElements(page, inside, shares, scale)) : null];
   });
   const strip = find("strip");
   strip.replaceChildren(...shown.flat().filter(Boolean));
