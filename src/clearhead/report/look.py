@@ -90,18 +90,15 @@ def look(
 ) -> Look:
     """Trace a text and show where one of its tokens drew from; or where an answer drew from.
 
-    With ``passages``, ``question``, ``answer`` or ``max_new_tokens`` an answer is looked at: its
-    tokens' rows alone are kept, and the report has their shares by passage, or by message, and by
-    depth in the prompt.
+    With ``passages``, ``question``, ``answer`` or ``max_new_tokens`` an answer is looked at: shares
+    of its tokens by passage, or by message, and by depth in the prompt.
 
     Args:
         model: what ``trace`` takes, or a name for ``from_pretrained``.
-        text: one text, one list of chat messages or one sequence of ids. An answer follows a text
-            as it is, and messages through the model's chat template.
+        text: one text, one list of chat messages or one sequence of ids.
         passages: texts by name, or a list of texts, that the question is about.
         question: what is asked of the model, after the passages, as one message.
-        answer: what is looked at; None has the model write it, each time with its most probable
-            token.
+        answer: what is looked at; None has the model write it, most probable token by token.
         max_new_tokens: most tokens of the model's own answer; 64 where nothing is said.
         token: the chosen token: a position, or a word of the text (its last occurrence). None is
             the last token; of an answer, its first.
@@ -114,16 +111,15 @@ def look(
         A Look; print it, or let a notebook show it.
 
     Raises:
-        InputError: an argument cannot be served, ``text`` is a batch, or the model an
-            encoder-decoder.
+        InputError: an argument cannot be served, a batch, or an encoder-decoder.
         TokenError: the text is empty or too long, or the token is not in it or not in the answer.
         CheckpointError: the model that was named cannot be loaded.
         TraceError: the model cannot be traced, or its shares are not finite.
         NotKeptError: ``by`` is ``"contribution"``, and the model's W_O is not known.
         UnsupportedError: an answer is looked at, and the model predicts no next token.
 
-    Cost: one traced forward pass (memory linear in the text), then one row of A for each layer and
-    head, twice. Of an answer: see :func:`~clearhead.report.documents.looking.look_at_answer`.
+    Cost: one traced forward pass (memory linear in the text), then two rows of A a layer and head;
+    of an answer: :func:`~clearhead.report.documents.looking.look_at_answer`.
     """
     asked = Question(text, passages, question, answer, max_new_tokens)
     faults = [*asked_faults(by, top), *question_faults(asked)]
@@ -135,18 +131,16 @@ def look(
     loaded = from_pretrained(model) if isinstance(model, str) else model
     if is_encoder_decoder(loaded):
         raise InputError(TWO_TEXTS)
-    how: dict[str, Any] = {"by": by, "layers": layers, "top": top}
-    if asked.is_asked:
-        return _look_at_answer(loaded, asked, token, tokenizer=tokenizer, **how)
-    return _look_at_text(loaded, text, token, tokenizer=tokenizer, **how)
+    seeing = _look_at_answer if asked.is_asked else _look_at_text
+    return seeing(loaded, asked, token, tokenizer=tokenizer, by=by, layers=layers, top=top)
 
 
 def _look_at_text(
-    model: Any, text: Any, token: int | str | None, *, tokenizer: Any, **how: Any
+    model: Any, asked: Question, token: int | str | None, *, tokenizer: Any, **how: Any
 ) -> Look:
     from clearhead import trace
 
-    traced = trace(model, text, layers=how["layers"], tokenizer=tokenizer)
+    traced = trace(model, asked.text, layers=how["layers"], tokenizer=tokenizer)
     if isinstance(traced, list):
         raise InputError(
             f"text: expected one sequence; got a batch of {len(traced)}; look at each on its own"

@@ -36,8 +36,7 @@ def trace(
 ) -> Trace | EncoderDecoderTrace | list[Trace] | list[EncoderDecoderTrace]:
     """Run a model once and keep Q, K, V and L of its attention layers.
 
-    The model computes what it computes without a trace: its logits keep their bits. Whatever is n×m
-    is made from what is kept, when asked.
+    The model's logits keep their bits. Whatever is n×m is made from what is kept, when asked.
 
     Args:
         model: a clearhead Transformer or a transformers model.
@@ -51,43 +50,35 @@ def trace(
         queries: tokens of each sequence whose Q and L are kept, as a slice or indices; None is all.
             K and V are kept whole, so an answer's rows cost what the KV cache costs. Of an
             encoder-decoder, tokens of the target; its encoder is kept whole.
-        cache: a KVCache that holds the first tokens of the text, ``inputs`` being the whole of it.
-            Those are not read again, and their rows not kept; the others are added to the cache.
-            That it holds these very tokens is taken on trust.
+        cache: a KVCache that holds the text's first tokens (this is not checked), which are not
+            read again and whose rows are not kept; the others are added to it.
         keep: further quantities to keep: ``"attention_input"``, ``"context"``, ``"output"``.
         device: where the trace lies; None is where the model computes.
         tokenizer: for a model that brings none.
 
     Returns:
-        One Trace, or of an encoder-decoder one EncoderDecoderTrace; a list of them for a list of
-        texts, for ids with more than one row and wherever an attention mask is given. Padding is
-        left out.
+        One Trace, or of an encoder-decoder one EncoderDecoderTrace, without padding; a list of them
+        for a list of texts, ids with more than one row and wherever an attention mask is given.
 
     Raises:
         TokenError: nothing to read, or more than the model's context holds.
         InputError: ids, target, mask, layers, queries, cache, keep or device do not fit.
         TraceError: the model cannot be traced, or a layer that was expected was not seen.
 
-    Cost: one run of the model without a cache, or of the tokens that follow one; memory beside it
-    is Q, K, V and L: linear in n, and with a cache about that cache once more.
+    Cost: one run over the tokens that ``cache`` does not hold, and Q, K, V and L: linear in n.
     """
-    adapter = traceable(model)
-    words = _words(adapter.tokenizer if tokenizer is None else tokenizer)
-    computes_on = next(model.parameters()).device
+    adapter, computes_on = traceable(model), next(model.parameters()).device
     order = Order(
         adapter=adapter,
-        words=words,
+        words=_words(adapter.tokenizer if tokenizer is None else tokenizer),
         layers=layers,
         queries=queries,
         keep=keep,
         computes_on=computes_on,
         lies_on=computes_on if device is None else present_device(device),
     )
-    batches = _batches(inputs, words, attention_mask)
-    if cache is None:
-        found = _run(order, batches, target)
-    else:
-        found = _continued(order, batches, target, model=model, cache=cache)
+    batches = _batches(inputs, order.words, attention_mask)
+    found = _run(order, batches, target, model=model, cache=cache)
     several = are_texts(inputs) or attention_mask is not None or len(found) > 1
     return found if several else found[0]
 
@@ -106,9 +97,16 @@ def _batches(inputs: Inputs, words: TextTokenizer | None, mask: Tensor | None) -
 
 
 def _run(
-    order: Order, batches: _Batches, target: Inputs | None
+    order: Order,
+    batches: _Batches,
+    target: Inputs | None,
+    *,
+    model: nn.Module,
+    cache: HeldText | None,
 ) -> list[Trace] | list[EncoderDecoderTrace]:
     """Trace every batch, and set what comes of them in one row."""
+    if cache is not None:
+        return _continued(order, batches, target, model=model, cache=cache)
     pair = order.adapter.encoder_decoder
     if pair is None:
         if target is not None:

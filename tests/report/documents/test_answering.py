@@ -19,7 +19,7 @@ def words_of(model):
 @pytest.mark.parametrize("name", ["Llama", "GPT-2", "Gemma", "ALiBi", "sinks"])
 def test_it_is_what_generate_writes_and_the_prompt_is_read_once(name, reader):
     model = reader(name)
-    made = write_answer(model, PROMPT, words_of(model), 9)
+    made = write_answer(model, PROMPT, words_of(model), most=9)
     plain = ch.generate(model, PROMPT, max_new_tokens=9, end_tokens=())
     assert made.ids == plain.token_ids
     assert made.text == plain.text
@@ -60,7 +60,7 @@ def test_the_token_that_ends_it_is_none_of_it(reader):
         lambda prompt: ch.generate(model, prompt, max_new_tokens=6, end_tokens=()).token_ids
     )
     words_of(model)._special_tokens["eos_token"] = words_of(model)._spelled(ids[end])
-    made = write_answer(model, prompt, words_of(model), 9)
+    made = write_answer(model, prompt, words_of(model), most=9)
     assert made.ids == ids[:end]
     assert made.ended_by == "end_token"
     found = traced(*(model, prompt, made.ids), cache=made.cache, layers=[1], words=words_of(model))
@@ -76,7 +76,7 @@ def test_an_answer_that_ends_at_once_is_refused(reader, monkeypatch):
     everything = tuple(range(261))
     monkeypatch.setattr(asking, "endings_of", lambda _model, _words: Endings(end=everything))
     with pytest.raises(InputError) as raised:
-        write_answer(model, PROMPT, words_of(model), 9)
+        write_answer(model, PROMPT, words_of(model), most=9)
     assert str(raised.value) == (
         "the model's answer is empty: it ended as soon as it began; give an answer to look at, or "
         "ask otherwise"
@@ -90,7 +90,7 @@ def test_a_model_of_transformers_answers_with_its_own_generate(tiny_llama, reade
     tiny_llama.generation_config.eos_token_id = None
 
     def write(prompt: list[int]) -> tuple[int, ...]:
-        made = write_answer(tiny_llama, prompt, words, 6)
+        made = write_answer(tiny_llama, prompt, words, most=6)
         plain = ch.generate(ours, prompt, max_new_tokens=6, end_tokens=(), tokenizer=words)
         assert (made.ids, made.text, made.cache) == (plain.token_ids, plain.text, None)
         assert made.ended_by == "max_new_tokens"
@@ -102,14 +102,14 @@ def test_a_model_of_transformers_answers_with_its_own_generate(tiny_llama, reade
     assert found.queries.tolist() == list(range(len(prompt), len(prompt) + 6))
     for named in (ids[end], [ids[end], 298]):
         tiny_llama.generation_config.eos_token_id = named
-        again = write_answer(tiny_llama, prompt, words, 6)
+        again = write_answer(tiny_llama, prompt, words, most=6)
         assert (again.ids, again.ended_by) == (ids[:end], "end_token")
 
 
 def test_what_a_window_forgot_is_read_again(reader):
     model = reader("Gemma", context_length=None)
     prompt = [(7 * place) % 250 + 3 for place in range(400)]
-    made = write_answer(model, prompt, words_of(model), 3)
+    made = write_answer(model, prompt, words_of(model), most=3)
     read = counted(model)
     found = traced(*(model, prompt, made.ids), cache=made.cache, layers=None, words=words_of(model))
     assert read == [403]

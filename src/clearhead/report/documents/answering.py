@@ -56,7 +56,9 @@ def check_answers(model: Any, name: str) -> None:
         )
 
 
-def write_answer(model: Any, prompt: Sequence[int], words: "TextTokenizer", most: int) -> Written:
+def write_answer(
+    model: Any, prompt: Sequence[int], words: "TextTokenizer", *, most: int
+) -> Written:
     """Have a model answer, each time with its most probable token.
 
     Args:

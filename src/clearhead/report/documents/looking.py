@@ -96,21 +96,19 @@ def look_at_answer(
         model=adapter.name,
         given=given is not None,
     )
-    written = None if given else write_answer(model, prompt.ids, words, asked.longest_answer)
+    written = None if given else write_answer(model, prompt.ids, words, most=asked.longest_answer)
     ids = given or (written.ids if written else ())
-    start = len(prompt.ids)
     answer = Answer(
         text=written.text if written else asked.answer or "",
-        start=start,
-        stop=start + len(ids),
+        start=len(prompt.ids),
+        stop=len(prompt.ids) + len(ids),
         generated=written is not None,
         ended_by=written.ended_by if written else None,
     )
     with status("tracing the answer …"):
         cache = written.cache if written else None
         found = traced(model, prompt.ids, ids, cache=cache, layers=layers, words=words)
-        rows = range(answer.start, answer.stop)
-        seen = survey(found, rows=rows, links=_LINKS)
+        seen = survey(found, links=_LINKS)
     documents = documents_of(
         seen, segments=prompt.segments, answer=answer, question=prompt.question
     )
