@@ -83,3 +83,12 @@ def test_autocast_is_let_round(generator, seeded_weights) -> None:
     model, ids = tiny(dtype=torch.float32), some_ids(generator, 5).tolist()
     with torch.autocast("cpu", torch.bfloat16):
         assert len(ch.generate(model, [ids, ids[:3]], max_new_tokens=4)) == 2
+
+
+def test_its_cache_holds_what_was_read(generator, seeded_weights) -> None:
+    model, ids = tiny(), some_ids(generator, 5).tolist()
+    reader = CachedReader(model, [ids], capacity=8)
+    reader.begin(lambda _: None)
+    reader.step([3])
+    assert reader.cache.lengths == (6,)
+    assert reader.cache.capacity == 8

@@ -51,3 +51,16 @@ def test_a_decoder_with_an_encoder(generator, seeded_weights) -> None:
     found = reader.step([5, 6])  # the second outgrows it
     for logits, row, source in zip(found, rows, sources[::-1], strict=True):
         assert (logits - last_logits(model, row, source)).abs().max() <= ROUNDING
+
+
+def test_a_cache_is_given_as_long_as_it_holds(generator, seeded_weights) -> None:
+    model = tiny(positions=SCALED, context_length=48)
+    rows = [some_ids(generator, 11).tolist()]
+    reader = OutgrowingReader(model, rows, limit=12)
+    reader.begin(lambda _: None)
+    assert reader.cache is not None
+    assert reader.cache.lengths == (11,)
+    for token in (4, 5):
+        reader.step([token])
+    assert reader.cache is None
+    assert WholeReader(model, rows).cache is None

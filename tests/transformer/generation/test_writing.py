@@ -23,6 +23,7 @@ class Script:
     def __init__(self, *texts: Sequence[int]) -> None:
         self.texts = [list(text) for text in texts]
         self.given: list[list[int]] = []
+        self.cache = object()
 
     def begin(self, progress: Callable[[int], None]) -> torch.Tensor:
         progress(1)
@@ -102,3 +103,11 @@ def test_a_row_without_a_tokenizer_has_ids_alone() -> None:
     bare = Row([0], Limit(2, "context"), sampler=Sampler(Sampling()), wording=None, end=())
     (found,) = written(Script([5, 6]), bare)
     assert (found.text, found.token_ids, found.stopped_by) == (None, (5, 6), "context")
+
+
+def test_its_cache_can_be_taken_before_all_is_written() -> None:
+    script = Script([5, 6])
+    writing = Writing(script, [row(2)])
+    assert writing.cache is script.cache
+    writing.whole()
+    assert writing.cache is None
