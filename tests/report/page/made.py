@@ -136,19 +136,9 @@ def made(
     tree = {
         "format": "clearhead-page/1",
         "look": {**asdict(report), "documents": None},
-        "rows": list(rows),
         "heads": _heads(trace),
         "sources": _sources(page, listed_from),
-        "head_share": {name: Array.of(page.head_shares(name), "f32") for name in given},
-        "top": {
-            "position": Array.of(weights.argmax(2).T, "u32"),
-            "weight": Array.of(weights.max(2).T, "f32"),
-        },
-        "links": {
-            name: {part: Array.of(found[part], _KINDS.get(part, "f32")) for part in found}
-            for name, found in links.items()
-        },
-        "first_token": Array.of(weights[:, :, 0].mean(0), "f32"),
+        **_by_row(page, links),
         "maps": _maps(weights, cells),
         "strong": _strong(links["contribution"], rows),
         "columns": None,
@@ -161,6 +151,22 @@ def made(
 
 
 _KINDS: dict[str, Any] = {"head": "u16", "position": "u32"}
+
+
+def _by_row(page: Made, links: dict[str, dict[str, np.ndarray]]) -> dict[str, Any]:
+    return {
+        "rows": list(page.rows),
+        "head_share": {name: Array.of(page.head_shares(name), "f32") for name in links},
+        "top": {
+            "position": Array.of(page.weights.argmax(2).T, "u32"),
+            "weight": Array.of(page.weights.max(2).T, "f32"),
+        },
+        "links": {
+            name: {part: Array.of(found[part], _KINDS.get(part, "f32")) for part in found}
+            for name, found in links.items()
+        },
+        "first_token": Array.of(page.weights[:, :, 0].mean(0), "f32"),
+    }
 
 
 def _report(trace: FakeTrace, target: int, by: Any) -> LookReport:

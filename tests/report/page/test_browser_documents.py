@@ -3,6 +3,7 @@
 import pytest
 
 from clearhead.report.figures import percent
+from clearhead.report.page.passages import answer_fact
 from tests.report.page.answered import answered
 
 
@@ -47,6 +48,16 @@ def test_each_token_of_the_answer_as_a_table(opened, three):
         assert row[1:] == [str(entry["position"]), *map(percent, told)]
     page.page.locator(f"{table} button").nth(1).click()
     judge(page, each[1]["contribution"])
+
+
+def test_the_head_line_is_about_the_answer(opened, three):
+    static, living = opened(three.html, script=False), opened(three.html)
+    fact = f"{answer_fact(three.tree['look']['documents'], 'contribution')}."
+    for page in (static, living):
+        assert page.text("#title") == "Where the answer drew from, by contribution"
+        assert page.text("#answer") == fact
+        assert page.text("#drew-title") == "Where ⟦w50⟧ drew from, by contribution"
+        assert page.page.locator("#facts li").count() == 3
 
 
 def test_it_says_what_it_is_and_what_it_is_not(opened, three):

@@ -8,8 +8,11 @@ import re
 import pytest
 
 from clearhead.report.page.html import page_html
+from tests.house_rules import PACKAGE
 from tests.report.fakes import FakeTrace
 from tests.report.page.made import made
+
+FOLDER = PACKAGE / "report" / "page"
 
 
 @pytest.fixture
@@ -78,6 +81,13 @@ def test_values_written_without_escapes_are_made_safe(sentence):
         r'{"look": {}, "left_out": [], "quantities": [], "command": "", "values": ["\u003c' in html
     )
     assert r"\u003c\u00e9\u2028\ud83d\ude00\u003e" in html
+
+
+def test_every_script_and_sheet_is_short_and_in_the_page(html):
+    for asset in [*FOLDER.glob("*.js"), *FOLDER.glob("*.css")]:
+        text = asset.read_text("utf-8")
+        assert text.count("\n") <= 300, f"{asset.name} is too long to read in one sitting"
+        assert text in html, f"{asset.name} is not in the page"
 
 
 def test_the_title_is_text(seed):

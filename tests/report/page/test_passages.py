@@ -3,7 +3,7 @@
 import pytest
 
 from clearhead.report.figures import percent
-from clearhead.report.page.passages import passages
+from clearhead.report.page.passages import answer_fact, passages
 from tests.report.page.answered import answered
 from tests.report.test_fragment import Read
 
@@ -22,6 +22,16 @@ def test_every_share_stands_there(documents, by):
     assert f"The average over the answer's 6 tokens, by {by}." in page.text
     assert "<b>one" in page.text
     assert not page.open
+
+
+def test_the_strongest_passage_is_named(documents):
+    documents["average"]["attention"] |= {"segments": [0.125, 0.5]}
+    assert answer_fact(documents, "attention") == (
+        "The answer drew most from two: 50.0% of its attention, on average over 6 tokens"
+    )
+    documents["segments"], documents["average"]["attention"]["segments"] = [], []
+    documents["average"]["attention"]["elsewhere"] = 0.25
+    assert "from between them (the template): 25.0%" in answer_fact(documents, "attention")
 
 
 def test_without_contributions_it_shows_attention(documents):

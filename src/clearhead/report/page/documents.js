@@ -7,13 +7,25 @@ function sharesOfAnswer(page) {
   return entry[page.choice.by];
 }
 
+const TEMPLATE = "between them (the template)";
+
+function answerFact(reading, choice) {
+  const { documents } = reading.look;
+  const { segments, elsewhere } = documents.average[choice.by];
+  const place = segments.indexOf(Math.max(...segments));
+  const [share, name] = place < 0 ? [elsewhere, TEMPLATE] : [segments[place], reading.segmentName(place)];
+  const measured = choice.by === "contribution" ? "incoming contribution" : "attention";
+  const over = `on average over ${counted(documents.answer.stop - documents.answer.start, "token")}`;
+  return `The answer drew most from ${name}: ${percent(share)} of its ${measured}, ${over}`;
+}
+
 function passageRows(reading, shares) {
   const named = reading.look.documents.segments.map((segment, place) => [
     shares.segments[place],
     reading.segmentName(place),
     (segment.stop - segment.start).toLocaleString("en-US"),
   ]);
-  const all = [...named, [shares.elsewhere, "between them (the template)", ""], [shares.answer, "the answer itself, so far", ""]];
+  const all = [...named, [shares.elsewhere, TEMPLATE, ""], [shares.answer, "the answer itself, so far", ""]];
   return all.map(([share, name, tokens]) => [percent(share), name, tokens, bar(share)]);
 }
 

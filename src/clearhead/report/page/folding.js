@@ -36,11 +36,12 @@ function stretches(shares, token, opened = []) {
   return parts;
 }
 
-// The stretches that fall into one run of the text.
+// The stretches that fall into one run of the text; what a run's end makes too short to fold stands open.
 function within(parts, start, stop) {
   return parts
     .map((part) => ({ ...part, start: Math.max(start, part.start), stop: Math.min(stop, part.stop) }))
-    .filter((part) => part.start < part.stop);
+    .filter((part) => part.start < part.stop)
+    .map((part) => ({ ...part, folded: part.folded && part.stop - part.start >= SHORTEST_FOLD }));
 }
 
 // The text as passages and what stands between them.

@@ -103,6 +103,11 @@ class Page {
     this.changeView({ weightFit: this.view.weightFit ? null : fittedScale(values) });
   }
 
+  repaint() {
+    paintHeads(this);
+    drawMap(this);
+  }
+
   redraw(cursor) {
     this.view.cursor = cursor;
     drawHeadLine(this);
@@ -135,7 +140,10 @@ class Page {
     listenToHeads(this);
     listenToMap(this);
     if (this.reading.look.documents) listenToDocuments(this);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw(this.view.cursor));
+    // A map is painted in the colours of screen or paper, by day or by night.
+    for (const asked of ["(prefers-color-scheme: dark)", "print"]) {
+      matchMedia(asked).addEventListener("change", () => this.repaint());
+    }
     const [, rows, columns] = this.reading.maps.max.shape;
     find("map").style.aspectRatio = String(Math.min(2.5, Math.max(1, columns / rows)));
     this.redraw(null);

@@ -8,12 +8,32 @@ from clearhead.report.figures import percent
 from clearhead.report.page.tables import bar, table
 from clearhead.report.visible import visible
 
-__all__ = ["passages"]
+__all__ = ["answer_fact", "passages"]
+
+_TEMPLATE, _ITSELF = "between them (the template)", "the answer itself, so far"
 
 _IS = (
     "This says which positions' vectors were read while the answer was written. It is no proof of"
     " cause: a position's vector already mixes what earlier layers gathered there from elsewhere."
 )
+
+
+def answer_fact(documents: dict[str, Any], by: str) -> str:
+    """Say which passage an answer drew most from, on average over its tokens.
+
+    Args:
+        documents: the values of the look's documents.
+        by: the measure.
+    """
+    answer, average = documents["answer"], documents["average"]
+    by = by if average[by] is not None else "attention"
+    names = [visible(segment["name"]) for segment in documents["segments"]]
+    shares: list[float] = average[by]["segments"]
+    named = [*zip(shares, names, strict=True)] or [(average[by]["elsewhere"], _TEMPLATE)]
+    share, name = max(named, key=lambda pair: pair[0])
+    measured = "incoming contribution" if by == "contribution" else "attention"
+    over = f"on average over {_tokens(answer['stop'] - answer['start'])}"
+    return f"The answer drew most from {name}: {percent(share)} of its {measured}, {over}"
 
 
 def passages(documents: dict[str, Any], by: str) -> Iterator[str]:
@@ -44,8 +64,11 @@ def passages(documents: dict[str, Any], by: str) -> Iterator[str]:
 
 
 def _whose(count: int, by: str) -> str:
-    tokens = "1 token" if count == 1 else f"{count:,} tokens"
-    return f"The average over the answer's {tokens}, by {by}."
+    return f"The average over the answer's {_tokens(count)}, by {by}."
+
+
+def _tokens(count: int) -> str:
+    return "1 token" if count == 1 else f"{count:,} tokens"
 
 
 def _by_passage(documents: dict[str, Any], shares: dict[str, Any]) -> str:
@@ -54,8 +77,8 @@ def _by_passage(documents: dict[str, Any], shares: dict[str, Any]) -> str:
         (visible(part["name"]), f"{part['stop'] - part['start']:,}", share) for part, share in parts
     ]
     rest = [
-        ("between them (the template)", "", shares["elsewhere"]),
-        ("the answer itself, so far", "", shares["answer"]),
+        (_TEMPLATE, "", shares["elsewhere"]),
+        (_ITSELF, "", shares["answer"]),
     ]
     rows = [
         (escape(percent(share)), escape(name), escape(tokens), bar(share))
@@ -69,4 +92,4 @@ def _by_depth(edges: Sequence[int], shares: Sequence[float]) -> str:
         (escape(percent(share)), f"{start:,}–{stop - 1:,}", bar(share))
         for start, stop, share in zip(edges, edges[1:], shares, strict=False)
     ]
-    return table("by-depth", ("share", "positions", ""), rows, numbers=(0,))
+    return table("by-depth", ("share", "positions", ""), rows, numbers=(0, 1))

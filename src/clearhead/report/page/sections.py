@@ -5,7 +5,7 @@ from html import escape
 from typing import Any
 
 from clearhead.report.figures import percent, scale_bound
-from clearhead.report.page.passages import passages
+from clearhead.report.page.passages import answer_fact, passages
 from clearhead.report.page.shown import ANSWER, piece
 from clearhead.report.page.tables import bar, table
 from clearhead.report.parts import LookReport, SourceToken, Stretch, Strip
@@ -27,6 +27,7 @@ from clearhead.report.visible import visible
 
 __all__ = ["sections", "title"]
 
+_SHORTEST_FOLD = 16  # as stretches fold; a passage's end may cut one shorter
 _LATER = "What stands behind ┊ came later and cannot reach the chosen token."
 _FOLDS = "… folds a stretch without a large share."
 _INSTEAD = (
@@ -49,7 +50,7 @@ def sections(report: LookReport, values: dict[str, Any]) -> Iterator[str]:
     """
     documents = values["look"].get("documents")
     yield '<main id="page">'
-    yield from _head(report)
+    yield from _head(report, documents)
     if documents is not None:
         yield from passages(documents, report.strip.by)
     yield from _drew(report, documents)
@@ -60,12 +61,16 @@ def sections(report: LookReport, values: dict[str, Any]) -> Iterator[str]:
     yield "</main>"
 
 
-def _head(report: LookReport) -> Iterator[str]:
-    head = report.head
+def _head(report: LookReport, documents: dict[str, Any] | None) -> Iterator[str]:
+    head, by = report.head, report.strip.by
     first, *others = facts(report)
+    name = drew_from(report.strip)
+    if documents is not None:
+        first, others = answer_fact(documents, by), [first, *others]
+        name = f"Where the answer drew from, by {by}"
     yield '<header id="head">'
     yield '<p class="eyebrow">clearhead · attention, seen from one token</p>'
-    yield f'<h1 id="title">{escape(drew_from(report.strip))}</h1>'
+    yield f'<h1 id="title">{escape(name)}</h1>'
     yield f'<p id="answer">{escape(first)}.</p>'
     yield f'<ul id="facts">{"".join(f"<li>{escape(fact)}.</li>" for fact in others)}</ul>'
     yield f'<p class="model"><b>{escape(model_and_weights(head))}</b><br>'
@@ -79,7 +84,8 @@ def _head(report: LookReport) -> Iterator[str]:
 def _drew(report: LookReport, documents: dict[str, Any] | None) -> Iterator[str]:
     strip = report.strip
     yield '<section id="drew" aria-labelledby="drew-title">'
-    yield '<h2 id="drew-title">Its sources in the text</h2>'
+    name = "Its sources in the text" if documents is None else drew_from(strip)
+    yield f'<h2 id="drew-title">{escape(name)}</h2>'
     yield f'<p id="which" class="quiet">{escape(which_token(report))}</p>'
     yield '<div id="strip-controls" class="controls" hidden></div>'
     yield f'<div id="strip" class="strip">{"".join(_blocks(strip, documents))}</div>'
@@ -127,7 +133,7 @@ def _stretches(strip: Strip, start: int, stop: int) -> Iterator[str]:
         first, last = max(start, whole.start), min(stop, whole.stop)
         if first >= last:
             continue
-        if whole.folded:
+        if whole.folded and last - first >= _SHORTEST_FOLD:
             shares = [token.share for token in strip.tokens[first:last]]
             part = Stretch(first, last, folded=True, share=sum(shares), largest=max(shares))
             yield f' <span class="fold">{escape(folded(part, strip))}</span> '

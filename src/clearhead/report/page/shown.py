@@ -76,4 +76,6 @@ def _layers(report: LookReport) -> str:
 
 
 def _notes(report: LookReport, by: Any) -> list[str]:
-    return [noted(note) for note in notes_for(by, report.heads, report.first_token)]
+    chosen = notes_for(report.strip.by, report.heads, report.first_token)
+    others = [note for note in report.notes if note not in chosen]
+    return [noted(note) for note in (*notes_for(by, report.heads, report.first_token), *others)]

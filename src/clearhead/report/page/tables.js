@@ -4,8 +4,11 @@ const STRONGEST = 5;
 
 function drawHeadLine(page) {
   const { reading, choice } = page;
-  const [answer, ...others] = facts(reading, choice);
-  find("title").textContent = drewFrom(reading, choice);
+  const { documents } = reading.look;
+  const told = documents ? [answerFact(reading, choice), ...facts(reading, choice)] : facts(reading, choice);
+  const [answer, ...others] = told;
+  find("title").textContent = documents ? `Where the answer drew from, by ${choice.by}` : drewFrom(reading, choice);
+  if (documents) find("drew-title").textContent = drewFrom(reading, choice);
   find("answer").textContent = `${answer}.`;
   find("facts").replaceChildren(...others.map((fact) => el("li", {}, `${fact}.`)));
   find("which").textContent = page.asked(choice) ?? whichToken(reading, choice);
@@ -13,8 +16,8 @@ function drawHeadLine(page) {
   // The look's own note on first tokens speaks of the token it was made for.
   const elsewhere = choice.token !== reading.look.strip.target;
   const aboutFirst = reading.look.notes.some((note) => note.subject === "first token");
-  const told = elsewhere && aboutFirst ? notes.slice(1) : notes;
-  find("notes").replaceChildren(...told.map((note) => el("li", {}, note)));
+  const shown = elsewhere && aboutFirst ? notes.slice(1) : notes;
+  find("notes").replaceChildren(...shown.map((note) => el("li", {}, note)));
 }
 
 function sourceButton(page, position) {
