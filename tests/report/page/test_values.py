@@ -43,7 +43,7 @@ def test_heads_links_and_maps_are_the_surveys(traced):
     found, values = survey(traced, links=32), made(traced)  # of equal links, the same eight
     assert [(h["layer"], h["head"]) for h in values["heads"]] == list(found.heads)
     for measure, share in found.head_shares.items():
-        assert (values["head_share"][measure] == share.numpy()).all()
+        assert (values["head_share"][measure] == share.numpy().round(7)).all()
     for measure, links in found.links.items():
         for name in links.__slots__:
             assert (values["links"][measure][name] == getattr(links, name)[:, :8].numpy()).all()

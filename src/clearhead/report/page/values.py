@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # these bring torch, which the command line imports only when
 __all__ = ["PageValues", "page_values"]
 
 #: A page of a text of up to SHORT tokens takes about the first of these at most, others the second.
-_SHORT, _MOST_BYTES = 1024, (4_700_000, 7_400_000)
+_SHORT, _MOST_BYTES = 1024, (4_800_000, 7_600_000)
 
 #: Rows that a page takes along: enough for every token of a short text.
 _MOST_ROWS, _MOST_ENTRIES = 512, 2**21
@@ -96,7 +96,9 @@ def page_values(
         "heads": _heads(surveyed),
         "sources": sources,
         "head_share": {
-            name: Array.of(_numbers(part), "f32") for name, part in surveyed.head_shares.items()
+            # what is about the same for every head is rounding beyond this, and would not compress
+            name: Array.of(_numbers(part).round(7), "f32")
+            for name, part in surveyed.head_shares.items()
         },
         "top": {
             "position": Array.of(_numbers(surveyed.top_position), "u32"),
