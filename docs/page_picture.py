@@ -55,7 +55,7 @@ def photograph(path: Path, target: Path) -> None:
 def _story(page: "Page") -> dict[str, float]:
     """From the head line down to the strongest sources: what the first look shows."""
     box = page.locator("#sources").bounding_box()
-    bottom = 900 if box is None else box["y"] + box["height"] + 24
+    bottom = 900 if box is None else box["y"] + box["height"] + 8
     return {"x": 0, "y": 0, "width": WIDTH, "height": bottom}
 
 

@@ -39,7 +39,7 @@ def test_steps_end_in_the_traces_weights(opened, name, seeded_weights):
     for head in range(3):
         page.page.locator(f"#h-{head}").click()
         page.settled()
-        page.page.locator("figure.step:nth-child(3) summary", has_text="The same").click()
+        page.page.locator("figure.step:nth-child(3) summary", has_text="As a table").click()
         layer, place = divmod(head, traced.heads)
         true = traced[layer].weights[place, 9]
         for position, _, weight in page.cells("figure.step:nth-child(3) table"):

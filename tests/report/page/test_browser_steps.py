@@ -36,7 +36,7 @@ def test_five_steps_of_any_head_and_pair(opened, name, request):
         steps = page.page.locator("figure.step")
         assert steps.count() == 5
         for place in range(5):
-            steps.nth(place).locator("summary", has_text="The same as a table").click()
+            steps.nth(place).locator("summary", has_text="As a table").click()
         tables = [page.cells(f"figure.step:nth-child({place}) table") for place in range(1, 6)]
         judge(values, head, token, source, tables)
 

@@ -18,7 +18,7 @@ function figureOf({ title, drawing, told, words, rows, headings, pooled }) {
     el("h3", {}, title),
     picture(title, drawing),
     el("figcaption", {}, el("p", {}, told, note), words),
-    folding("The same as a table", () => longTable(headings, rows(), headings.map((_, place) => place), { "aria-label": title })),
+    folding("As a table", () => longTable(headings, rows(), headings.map((_, place) => place), { "aria-label": title })),
   );
 }
 

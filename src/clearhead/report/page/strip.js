@@ -89,7 +89,7 @@ function drawLegend(page, shares, scale) {
 
 function drawStripNotes(page, parts) {
   const { reading, choice } = page;
-  const notes = ["Click a token to look from it; Shift+click one (or press s) to make it the source."];
+  const notes = ["Click a token to look from it; Shift+click one (or press s) to make it the source, framed in blue."];
   if (reading.causal && choice.token + 1 < reading.tokens.length) {
     notes.push("What stands behind ┊ came later and cannot reach the chosen token.");
   }
