@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from clearhead.errors import InputError, NotKeptError, TokenError, UnsupportedError
-from clearhead.tracing.sources import _norms, measure_sources, segment_names, segment_shares
+from clearhead.tracing.sources import head_norms, measure_sources, segment_names, segment_shares
 from clearhead.tracing.trace import trace
 from tests.tracing.families import TRACED, made
 
@@ -176,7 +176,7 @@ def test_unknown_norms_lie_where_the_trace_does(tiny_llama, ids):
     layer = trace(tiny_llama, ids)[1]
     tensors = {name: tensor.to("meta") for name, tensor in layer.recorded.tensors.items()}
     moved = replace(layer, recorded=replace(layer.recorded, tensors=tensors), projection=None)
-    norms = _norms(moved, required=False)
+    norms = head_norms(moved, required=False)
     assert norms.device.type == "meta"
     assert norms.shape == (4, 11)
 

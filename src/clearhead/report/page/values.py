@@ -88,41 +88,16 @@ def page_values(
     if surveyed is None:
         rows = _rows(trace, report.strip.target)
         surveyed = survey(trace, rows=rows, layers=layers, links=4 * _LINKS)
-    sources, columns = _sources(surveyed), _columns(surveyed)
-    tree: dict[str, Any] = {
-        "format": "clearhead-page/1",
-        "look": asdict(report),
-        "rows": list(surveyed.rows),
-        "heads": _heads(surveyed),
-        "sources": sources,
-        "head_share": {
-            # what is about the same for every head is rounding beyond this, and would not compress
-            name: Array.of(_numbers(part).round(7), "f32")
-            for name, part in surveyed.head_shares.items()
-        },
-        "top": {
-            "position": Array.of(_numbers(surveyed.top_position), "u32"),
-            "weight": Array.of(_numbers(surveyed.top_weight), "f32"),
-        },
-        "links": {name: _links(links) for name, links in surveyed.links.items()},
-        "first_token": Array.of(_numbers(surveyed.first_token), "f32"),
-        "maps": _maps(surveyed),
-        "strong": _strong(surveyed),
-        "columns": None if columns is None else Array.of(columns, "u32"),
-        "quantities": [asdict(entry) for entry in QUANTITIES],
-        "command": command,
-    }
-    for by_measure in ("head_share", "links"):
-        tree[by_measure].setdefault("contribution", None)
+    columns = _columns(surveyed)
+    tree = _tree(report, surveyed, columns=columns, command=command)
     most = _MOST_BYTES[len(trace) > _SHORT] if most is None else most
-    room = most - len(json.dumps(packed(tree)))
     steps = steps_of(
         trace,
         heads=surveyed.heads,
         order=_order(surveyed, report.strip.target),
         rows=surveyed.rows,
         columns=columns,
-        room=room,
+        room=most - len(json.dumps(packed(tree))),
     )
     tree |= {
         "steps": steps.heads,
@@ -132,6 +107,34 @@ def page_values(
         "left_out": _left_out(trace, surveyed, steps, columns=columns),
     }
     return PageValues(tree)
+
+
+def _tree(
+    report: LookReport, found: "Survey", *, columns: Sequence[int] | None, command: str
+) -> dict[str, Any]:
+    """Everything but the steps, which take what room is left."""
+    contribution: dict[str, Any] = {"contribution": None}
+    return {
+        "format": "clearhead-page/1",
+        "look": asdict(report),
+        "rows": list(found.rows),
+        "heads": _heads(found),
+        "sources": _sources(found),
+        "head_share": contribution
+        # what is about the same for every head is rounding beyond this, and would not compress
+        | {name: _floats(_numbers(part).round(7)) for name, part in found.head_shares.items()},
+        "top": {
+            "position": Array.of(_numbers(found.top_position), "u32"),
+            "weight": _floats(_numbers(found.top_weight)),
+        },
+        "links": contribution | {name: _links(links) for name, links in found.links.items()},
+        "first_token": _floats(_numbers(found.first_token)),
+        "maps": _maps(found),
+        "strong": _strong(found),
+        "columns": None if columns is None else Array.of(columns, "u32"),
+        "quantities": [asdict(entry) for entry in QUANTITIES],
+        "command": command,
+    }
 
 
 def _rows(trace: "Trace", target: int) -> list[int]:
@@ -170,7 +173,7 @@ def _sources(found: "Survey") -> dict[str, Array | None]:
     heads = {name: _numbers(head)[row, position] for name, head in found.strongest.items()}
 
     def of(name: Measure) -> Array | None:
-        return Array.of(shares[name][row, position], "f32") if name in shares else None
+        return _floats(shares[name][row, position]) if name in shares else None
 
     def head_of(name: Measure) -> Array | None:
         return Array.of(heads[name], "u16") if name in heads else None
@@ -183,7 +186,7 @@ def _sources(found: "Survey") -> dict[str, Array | None]:
         "attention": of("attention"),
         "contribution_head": head_of("contribution"),
         "attention_head": head_of("attention"),
-        "below": Array.of(np.nextafter(below, np.float32(1)), "f32"),
+        "below": _floats(np.nextafter(below, np.float32(1))),
     }
 
 
@@ -212,10 +215,7 @@ def _maps(found: "Survey") -> dict[str, object]:
     return {
         "row_edges": _numbers(whole.row_edges).tolist(),
         "column_edges": _numbers(whole.column_edges).tolist(),
-        **{
-            reduce: Array.of(_numbers(pooled.values), "f32")
-            for reduce, pooled in found.maps.items()
-        },
+        **{reduce: _floats(_numbers(pooled.values)) for reduce, pooled in found.maps.items()},
     }
 
 
@@ -279,6 +279,10 @@ def _left_out(
             "from."
         )
     return told
+
+
+def _floats(values: npt.NDArray[Any]) -> Array:
+    return Array.of(values, "f32")
 
 
 def _numbers(tensor: Any) -> npt.NDArray[Any]:
