@@ -51,26 +51,27 @@ def reported(seen: Look, page: Path) -> None:
 
 
 def in_turns(ours: Any, theirs: Any, texts: dict[str, str], page: Path) -> None:
-    """Run both, the first time without counting it."""
+    """Run both, one after the other."""
     seen = answered(ours, texts)
-    reported(seen, page)
     answer = seen.report.documents.answer
     prompt = torch.tensor([seen.trace.token_ids[: answer.start]])
     count = answer.stop - answer.start + (answer.ended_by == "end_token")
-    rows = []
-    for _ in range(RUNS + 1):
+    rows, same = [], True
+    for _ in range(RUNS):
         answering = clock(lambda: answered(ours, texts))
         reporting = clock(lambda: reported(seen, page))
-        rows.append((answering, reporting, clock(lambda: write_theirs(theirs, prompt, count))))
-    same = write_theirs(theirs, prompt, count)[: answer.stop - answer.start]
-    answering, reporting, peer = (
-        statistics.median(column) for column in zip(*rows[1:], strict=True)
-    )
-    ratio = statistics.median((a + b) / c for a, b, c in rows[1:])
-    yes = same == seen.trace.token_ids[answer.start : answer.stop]
+        written: list[int] = []
+        peer = clock(lambda: written.extend(write_theirs(theirs, prompt, count)))  # noqa: B023  called at once
+        same &= written[: answer.stop - answer.start] == list(
+            seen.trace.token_ids[answer.start : answer.stop]
+        )
+        rows.append((answering, reporting, peer))
+        print(f"  ours {answering:.1f} + {reporting:.1f} s, transformers {peer:.1f} s", flush=True)
+    answering, reporting, peer = (statistics.median(column) for column in zip(*rows, strict=True))
+    ratio = statistics.median((a + b) / c for a, b, c in rows)
     print(
         f"  prompt of {answer.start:,} tokens, {count} written; the same tokens: "
-        f"{'yes' if yes else 'no'}\n"
+        f"{'yes' if same else 'no'}\n"
         f"  ours {answering:.1f} s answered and traced, {reporting:.1f} s reported, "
         f"page {page.stat().st_size / 1e6:.1f} MB; transformers {peer:.1f} s answered\n"
         f"  ours / transformers {ratio:.2f} (bar 1.20)"

@@ -139,3 +139,71 @@ def test_one_row_that_sees_a_broken_key(place, broken, generator) -> None:
     exact = attention(**call, impl="reference")
     torch.testing.assert_close(made.context, exact.context, equal_nan=True)
     torch.testing.assert_close(made.logsumexp, exact.logsumexp, equal_nan=True)
+
+
+def behind(generator, *, dtype, queries=100, keys=340):
+    shapes = [(2, 6, queries, 16), (2, 3, keys, 16), (2, 3, keys, 12)]
+    return [torch.randn(shape, generator=generator).to(dtype) for shape in shapes]
+
+
+def test_rows_after_a_cache_are_one_block_where_two_calls_may_be_merged() -> None:
+    query, key = torch.zeros(1, 1, 100, 4), torch.zeros(1, 1, 340, 4)
+    bound = ScoreRule(mask=causal_mask(), query_start=240).bind(query, key)
+    assert [block.kind for block in fused._plan(bound, merges=True)] == ["continued"]
+    assert {block.kind for block in fused._plan(bound)} == {"biased"}
+    for other in (
+        ScoreRule(mask=causal_mask(), query_start=200),  # keys follow that no row sees
+        ScoreRule(mask=causal_mask() & sliding_window_mask(9), query_start=240),
+        ScoreRule(mask=causal_mask(), bias=torch.zeros(340), query_start=240),
+        ScoreRule(mask=causal_mask(), query_start=torch.tensor([240])),
+    ):
+        kinds = {block.kind for block in fused._plan(other.bind(query, key), merges=True)}
+        assert "continued" not in kinds
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_rows_after_a_cache_are_those_of_the_whole(dtype, generator) -> None:
+    query, key, value = behind(generator, dtype=dtype)
+    given = {"mask": causal_mask(), "query_start": 240}
+    ours = attention(query, key, value, **given, impl="fused")
+    truth = attention(*(x.double() for x in (query, key, value)), **given, impl="reference")
+    assert ours.context.dtype == dtype
+    if dtype is torch.float64:
+        assert_double(ours.context, truth.context)
+        assert_double(ours.logsumexp, truth.logsumexp)
+    plain = torch.nn.functional.scaled_dot_product_attention(
+        query,
+        key.repeat_interleave(2, 1),
+        value.repeat_interleave(2, 1),
+        attn_mask=causal_mask().tile(torch.arange(240, 340), torch.arange(340))[0, 0],
+    )
+    error, usual = ((x.double() - truth.context).abs().max() for x in (ours.context, plain))
+    eps = 2.0**-7 if dtype is torch.bfloat16 else 2.0**-23
+    assert error <= 1.5 * usual + 2 * eps * truth.context.abs().max()
+
+
+def test_gradients_go_through_both_calls(generator) -> None:
+    drawn = behind(generator, dtype=torch.float64, queries=70, keys=90)
+    given = {"mask": causal_mask(), "query_start": 20}
+    found = []
+    for impl in ("fused", "reference"):
+        leaves = [x.clone().requires_grad_() for x in drawn]
+        made = attention(*leaves, **given, impl=impl)
+        (made.context.square().sum() + made.logsumexp.sin().sum()).backward()
+        found.append([x.grad for x in leaves])
+    for ours, truth in zip(*found, strict=True):
+        assert_double(ours, truth)
+
+
+@pytest.mark.parametrize("place", ["key", "value"])
+@pytest.mark.parametrize("broken", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("at", [slice(3, 4), slice(0, 240), slice(300, 301), slice(339, 340)])
+def test_what_is_broken_reaches_the_rows_that_see_it(place, broken, at, generator) -> None:
+    query, key, value = behind(generator, dtype=torch.float32)
+    call = {"query": query.abs(), "key": key, "value": value}
+    call[place][:, 0, at] = broken
+    given = {"mask": causal_mask(), "query_start": 240}
+    made = attention(**call, **given, impl="fused")
+    exact = attention(**call, **given, impl="reference")
+    torch.testing.assert_close(made.context, exact.context, equal_nan=True)
+    torch.testing.assert_close(made.logsumexp, exact.logsumexp, equal_nan=True)

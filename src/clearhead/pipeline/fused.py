@@ -1,11 +1,13 @@
 """C and L in linear memory from PyTorch's kernels.
 
-A call is cut into blocks that a kernel can serve, each of one of three kinds: *plain* (its rows see
-all its columns), *causal* (the kernel's own triangle) or *biased* (an additive tile: the bias, and
-−inf where the mask says no). Rows are taken a few hundred at a time with only the columns they can
-see, so nothing n×m is made, and a window costs its width.
+A call is cut into blocks that a kernel can serve, each of one of four kinds: *plain* (its rows see
+all its columns), *causal* (the kernel's own triangle), *continued* (both side by side: a text that
+goes on after a cache) or *biased* (an additive tile: the bias, and −inf where the mask says no).
+Rows are taken a few hundred at a time with only the columns they can see, so nothing n×m is made,
+and a window costs its width.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -14,11 +16,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from clearhead.masks import Verdict
+from clearhead.masks import Causal, Verdict
 from clearhead.pipeline.kernels import gives_logsumexp, kernel, kernel_without_logsumexp
 from clearhead.pipeline.mending import block_rule, mended
 from clearhead.pipeline.recomputing import recomputing
-from clearhead.pipeline.rule import BoundRule
+from clearhead.pipeline.rule import FEW, BoundRule
 from clearhead.pipeline.tiles import attend_tiles, nothing_seen, wide
 from clearhead.pipeline.visibility import column_span, row_blocks
 from clearhead.positions.position_bias import PositionBias
@@ -34,7 +36,7 @@ class _Block:
 
     rows: range
     columns: range
-    kind: Literal["plain", "causal", "biased", "empty"]
+    kind: Literal["plain", "causal", "continued", "biased", "empty"]
 
 
 def why_not_fused(rule: BoundRule) -> str | None:
@@ -74,13 +76,19 @@ def fused(
         return attend_tiles(query, key, value, rule=rule)
     width = value.shape[-1]
     query, key, value = _one_width(query, key, value)
-    pairs = [_serve(block, query, key, value, rule) for block in _plan(rule)]
-    if len(pairs) == 1:
-        context, logsumexp = pairs[0]
-    else:
-        context = torch.cat([context for context, _ in pairs], dim=2)
-        logsumexp = torch.cat([level for _, level in pairs], dim=2)
+    context, logsumexp = _served(_plan(rule, merges=_merges(query)), query, key, value, rule)
     return context if context.shape[-1] == width else context[..., :width], logsumexp
+
+
+def _served(
+    blocks: Sequence[_Block], query: Tensor, key: Tensor, value: Tensor, rule: BoundRule
+) -> tuple[Tensor, Tensor]:
+    """All blocks, their rows one after the other."""
+    pairs = [_serve(block, query, key, value, rule) for block in blocks]
+    if len(pairs) == 1:
+        return pairs[0]
+    contexts, levels = zip(*pairs, strict=True)
+    return torch.cat(contexts, dim=2), torch.cat(levels, dim=2)
 
 
 def _one_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -94,12 +102,27 @@ def _one_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tenso
     return query, key, value
 
 
-def _plan(rule: BoundRule) -> list[_Block]:
+def _merges(query: Tensor) -> bool:
+    """Whether two kernel calls may make one row: where each gives L, and rounds C to 32 bits."""
+    return query.dtype not in _HALF and gives_logsumexp(query.device) and not _compiling()
+
+
+def _continues(rule: BoundRule) -> bool:
+    """Whether many rows stand right behind keys that all of them see, and then see a triangle."""
+    start = rule.query_start
+    behind = start - rule.key_start if isinstance(start, int) else 0
+    causal = rule.bias is None and isinstance(rule.mask, Causal)
+    return causal and behind > 0 and FEW < rule.queries == rule.keys - behind
+
+
+def _plan(rule: BoundRule, *, merges: bool = False) -> list[_Block]:
     rows, columns = range(rule.queries), range(rule.keys)
     if rule.bias is None and rule.sees_all:
         return [_Block(rows, columns, "plain")]
     if rule.bias is None and rule.triangle:
         return [_Block(rows, columns, "causal")]
+    if merges and _continues(rule):
+        return [_Block(rows, columns, "continued")]
     if rule.bias is None and rule.mask is not None and not rule.mask.positional:
         # every row sees the same keys: one bias row serves them all
         return [_Block(rows, columns, "biased")]
@@ -154,6 +177,8 @@ def _run(
         value = value[:, :, columns.start : columns.stop]
     if block.kind == "empty":
         return nothing_seen(query, key, value)
+    if block.kind == "continued":
+        return _continued(query, key, value, rule)
     if block.kind != "biased":
         causal, scale = block.kind == "causal", rule.scale
         if gives_logsumexp(query.device):
@@ -170,6 +195,26 @@ def _run(
 
     # the tiles of all blocks together are n×m: kept, training would take quadratic memory
     return recomputing(biased, query, key, value, rule=rule)(query, key, value)
+
+
+def _continued(query: Tensor, key: Tensor, value: Tensor, rule: BoundRule) -> tuple[Tensor, Tensor]:
+    """Rows after a cache: what they make of the keys before them, and of their own, as one.
+
+    ``L = log(exp(L₁) + exp(L₂))`` and ``C = exp(L₁ − L) · C₁ + exp(L₂ − L) · C₂``.
+    """
+    behind = key.shape[2] - query.shape[2]
+    before = [part[:, :, :behind] for part in (key, value)]
+    own = [part[:, :, behind:] for part in (key, value)]
+    made = [
+        kernel(query, *before, bias=None, causal=False, scale=rule.scale),
+        kernel(query, *own, bias=None, causal=True, scale=rule.scale),
+    ]
+    if not all(bool(level.isfinite().all()) for _, level in made):
+        # what is broken, or hidden from a row by keys of −∞, is told by the whole row alone
+        return _served(_plan(rule), query, key, value, rule)
+    level = torch.logaddexp(made[0][1], made[1][1])
+    first, second = ((part - level).exp().unsqueeze(-1) * context for context, part in made)
+    return (first + second).to(query.dtype), level
 
 
 def _with_logsumexp(
