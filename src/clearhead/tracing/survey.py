@@ -1,7 +1,8 @@
 """A survey: what every head of a trace did for every chosen token, from one pass over rows of A."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,6 +13,7 @@ from clearhead.masks.places import numbers
 from clearhead.pipeline.observe import PooledMap, PooledObserver
 from clearhead.tracing.choosing import integers
 from clearhead.tracing.layer_trace import LayerTrace
+from clearhead.tracing.row_sums import Links, RowSums, joined
 from clearhead.tracing.sources import Measure, head_norms
 from clearhead.tracing.traced import Trace
 
@@ -20,27 +22,10 @@ __all__ = ["KINDS", "Links", "Survey", "survey"]
 #: What a head may be known for.
 KINDS = ("first token", "previous token", "induction")
 
-#: Entries of A, over all heads, that one step of the pass holds at once.
+_REDUCED: tuple[Literal["max"], Literal["sum"]] = ("max", "sum")
+
+#: Entries of A, over the heads of a layer, that one step of the pass holds at once.
 _AT_ONCE = 2**22
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Links:
-    """The strongest links of each row, strongest first: (head, source) pairs.
-
-    Attributes:
-        head: place of the head among the survey's heads, (r, k).
-        position: the source.
-        weight: A of that head for the row and the source.
-        length: what it brought, ‖A · v · W_O‖; NaN where W_O is not known.
-        share: its part of the sum over all heads and sources of the row; 0 is no link.
-    """
-
-    head: Int[Tensor, "r k"]
-    position: Int[Tensor, "r k"]
-    weight: Float[Tensor, "r k"]
-    length: Float[Tensor, "r k"]
-    share: Float[Tensor, "r k"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -117,7 +102,7 @@ def survey(
         raise InputError("layers must name at least one layer to look at, got none")
     places, positions = _places(trace, rows)
     passing = _Pass(trace, chosen, positions, links=links, map_size=map_size)
-    step = max(1, _AT_ONCE // max(1, len(passing.heads) * len(trace)))
+    step = max(1, _AT_ONCE // max(1, trace.heads * len(trace)))
     with torch.no_grad():
         for start in range(0, len(places), step):
             passing.see(range(start, min(start + step, len(places))), places[start : start + step])
@@ -152,7 +137,7 @@ def _places(trace: Trace, rows: Collection[int] | None) -> tuple[Tensor, tuple[i
 
 
 class _Pass:
-    """Grows the survey by blocks of rows."""
+    """Grows the survey by blocks of rows, layer by layer."""
 
     def __init__(
         self,
@@ -169,16 +154,21 @@ class _Pass:
             for number, layer in layers.items()
             for head in range(layer.query.shape[0])
         )
-        self.norms = _norms(layers)
+        known = all(layer.projection is not None for layer in layers.values())
+        self.measures: tuple[Measure, ...] = (
+            ("contribution", "attention") if known else ("attention",)
+        )
         self.device = next(iter(layers.values())).key.device
         self.follows = _Followers(trace.token_ids, positions, self.device)
-        self.measures: tuple[Measure, ...] = (
-            ("attention",) if self.norms is None else ("contribution", "attention")
-        )
-        m, level = len(trace), torch.zeros(1, len(self.heads), len(positions), device=self.device)
         self.pooled = {
-            reduce: PooledObserver(level, m, size=map_size, reduce=reduce)
-            for reduce in ("max", "sum")
+            (number, reduce): PooledObserver(
+                torch.zeros(1, layer.query.shape[0], len(positions), device=self.device),
+                len(trace),
+                size=map_size,
+                reduce=reduce,
+            )
+            for number, layer in layers.items()
+            for reduce in _REDUCED
         }
         self.parts: dict[str, list[Tensor]] = {}
         self.links: dict[Measure, list[Links]] = {measure: [] for measure in self.measures}
@@ -186,18 +176,29 @@ class _Pass:
 
     def see(self, rows: range, places: Tensor) -> None:
         """Take in some rows: their places among the chosen, and among the kept queries."""
-        read = [layer.weights[:, places] for layer in self.layers.values()]
-        weights = torch.cat(read)
-        shown = weights.float()[None]
-        for observer in self.pooled.values():
-            observer.see(rows, range(weights.shape[-1]), weights=shown, scores=shown)
-        self._top(weights)
-        self.kinds += self._known_for(weights, rows).cpu()
-        self._add("first_token", weights[:, :, 0].double().mean(0).float())
-        lengths = None if self.norms is None else weights * self.norms[:, None]
+        blocks: dict[str, RowSums] = {measure: RowSums(self.k) for measure in self.measures}
+        tops: list[tuple[Tensor, Tensor]] = []
+        first = torch.zeros(len(places), dtype=torch.float64, device=self.device)
+        for number, layer in self.layers.items():
+            weights, start = layer.weights[:, places], sum(len(values) for values, _ in tops)
+            for reduce in _REDUCED:
+                shown, columns = weights.float()[None], range(weights.shape[-1])
+                self.pooled[number, reduce].see(rows, columns, weights=shown, scores=shown)
+            tops.append(tuple(weights.max(-1)))
+            self.kinds[:, start : start + len(weights)] += self._known_for(weights, rows).cpu()
+            first += weights[:, :, 0].sum(0, dtype=torch.float64)
+            lengths = None
+            if "contribution" in blocks:
+                lengths = weights * head_norms(layer, required=True)[:, None]
+                blocks["contribution"].add(lengths, weights, lengths, start=start)
+            blocks["attention"].add(weights, weights, lengths, start=start)
+        self._add("top_weight", torch.cat([values for values, _ in tops]).float().T)
+        self._add("top_position", torch.cat([indices for _, indices in tops]).T)
+        self._add("first_token", (first / len(self.heads)).float())
         for measure in self.measures:
-            measured = weights if lengths is None or measure == "attention" else lengths
-            self._measure(measure, measured, weights, lengths=lengths)
+            for name, part in blocks[measure].parts().items():
+                self._add(f"{name} {measure}", part)
+            self.links[measure].append(blocks[measure].links())
 
     def result(self) -> Survey:
         """What all blocks together say."""
@@ -212,40 +213,16 @@ class _Pass:
             head_shares={name: whole[f"heads {name}"] for name in self.measures},
             top_position=whole["top_position"],
             top_weight=whole["top_weight"],
-            links={name: _joined(parts) for name, parts in self.links.items()},
+            links={name: joined(parts) for name, parts in self.links.items()},
             first_token=whole["first_token"],
-            maps={reduce: _alone(watched.result()) for reduce, watched in self.pooled.items()},
+            maps={reduce: self._map(reduce) for reduce in _REDUCED},
             kinds={kind: score.float() for kind, score in zip(KINDS, scores, strict=True)},
         )
 
-    def _top(self, weights: Float[Tensor, "H b m"]) -> None:
-        top = weights.max(-1)
-        self._add("top_position", top.indices.T)
-        self._add("top_weight", top.values.float().T)
-
-    def _measure(
-        self,
-        measure: Measure,
-        measured: Float[Tensor, "H b m"],
-        weights: Float[Tensor, "H b m"],
-        *,
-        lengths: Float[Tensor, "H b m"] | None,
-    ) -> None:
-        by_source = measured.sum(0, dtype=torch.float64)
-        total = by_source.sum(1).clamp(min=torch.finfo(torch.float64).tiny)
-        self._add(f"share {measure}", (by_source / total[:, None]).float())
-        self._add(f"strongest {measure}", measured.max(0).indices)
-        self._add(f"heads {measure}", (measured.sum(2, dtype=torch.float64) / total).T.float())
-        by_row = measured.transpose(0, 1).flatten(1)
-        found = by_row.topk(min(self.k, by_row.shape[1]), dim=1)
-        head, position = found.indices // measured.shape[2], found.indices % measured.shape[2]
-        row = torch.arange(len(head), device=head.device)[:, None]
-        length = torch.full_like(found.values, torch.nan)
-        if lengths is not None:
-            length = lengths[head, row, position]
-        weight, share = weights[head, row, position], found.values / total[:, None]
-        numbers_of = (part.float().cpu() for part in (weight, length, share))
-        self.links[measure].append(Links(head.cpu(), position.cpu(), *numbers_of))
+    def _map(self, reduce: Literal["max", "sum"]) -> PooledMap:
+        """The maps of all heads, without a batch axis."""
+        found = [self.pooled[number, reduce].result() for number in self.layers]
+        return replace(found[0], values=torch.cat([each.values[0] for each in found]).cpu())
 
     def _known_for(self, weights: Float[Tensor, "H b m"], rows: range) -> Float[Tensor, "kinds H"]:
         """Sums over these rows; token 0 reading itself has nothing else to read."""
@@ -282,19 +259,3 @@ class _Followers:
         columns = torch.arange(len(self._ids), device=own.device)
         copies = self._ids.roll(1) == self._ids[own]
         return copies & (columns >= 1) & (columns <= own)
-
-
-def _norms(layers: Mapping[int, LayerTrace]) -> Float[Tensor, "H m"] | None:
-    """‖v · W_O‖ of every head, or None where a layer's W_O is not known."""
-    if any(layer.projection is None for layer in layers.values()):
-        return None
-    return torch.cat([head_norms(layer, required=True) for layer in layers.values()])
-
-
-def _joined(parts: Sequence[Links]) -> Links:
-    return Links(*(torch.cat([getattr(part, name) for part in parts]) for name in Links.__slots__))
-
-
-def _alone(pooled: PooledMap) -> PooledMap:
-    """A map without its batch axis."""
-    return PooledMap(pooled.values[0].cpu(), pooled.row_edges, pooled.column_edges, pooled.reduce)

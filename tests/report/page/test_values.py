@@ -54,6 +54,13 @@ def test_heads_links_and_maps_are_the_surveys(traced):
         assert (values["maps"][reduce] == pooled.values.numpy()).all()
 
 
+def test_as_many_links_travel_as_were_asked_for(traced):
+    values = unpacked(page_values(traced, build_report(traced, top=20)).to_json())
+    assert values["links"]["attention"]["share"].shape[1] == min(
+        20, len(values["heads"]) * len(IDS)
+    )
+
+
 def test_strong_links_are_far_ones_strongest_first(traced):
     strong = made(traced)["strong"]
     assert all(link["position"] not in (0, link["row"]) for link in strong)
@@ -87,7 +94,7 @@ def test_without_w_o_nothing_is_said_of_contributions(traced, monkeypatch):
 
 
 def test_rows_next_to_the_token_are_taken_of_a_long_text(traced, monkeypatch):
-    monkeypatch.setattr(values_file, "_MOST_ROWS", 4)
+    monkeypatch.setattr(values_file, "MOST_ROWS", 4)
     report = build_report(traced, token=5)
     values = unpacked(page_values(traced, report).to_json())
     assert values["rows"] == [3, 4, 5, 6]
@@ -99,7 +106,7 @@ def test_rows_next_to_the_token_are_taken_of_a_long_text(traced, monkeypatch):
 def test_a_long_text_keeps_the_columns_that_matter(traced, monkeypatch):
     monkeypatch.setattr(values_file, "_SHORT", 4)
     monkeypatch.setattr(values_file, "_MOST_COLUMNS", 3)
-    monkeypatch.setattr(values_file, "_MOST_ROWS", 2)
+    monkeypatch.setattr(values_file, "MOST_ROWS", 2)
     monkeypatch.setattr(values_file, "_LINKS", 1)
     values = made(traced)
     columns = values["columns"].tolist()

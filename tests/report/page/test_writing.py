@@ -44,6 +44,40 @@ def test_others_may_read_what_the_umask_lets_them(tmp_path):
     assert stat.S_IMODE((tmp_path / "page.html").stat().st_mode) == 0o644
 
 
+def test_a_page_keeps_its_permissions(tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text("old")
+    path.chmod(0o600)
+    write_page("new", path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("act", [check_page_path, lambda path: write_page("x", path)])
+def test_an_interrupt_leaves_nothing(act, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("clearhead.report.page.writing.os.close", interrupted)
+    monkeypatch.setattr("clearhead.report.page.writing.Path.replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        act(tmp_path / "page.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        (None, "page: expected the path of a file; got None"),
+        (5, "page: expected the path of a file; got 5"),
+        (b"x.html", "page: expected the path of a file as text; got b'x.html'"),
+    ],
+)
+def test_what_is_no_path_is_refused(path, told):
+    with pytest.raises(InputError) as raised:
+        write_page("x", path)
+    assert str(raised.value) == told
+
+
 def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     path = tmp_path / "page.html"
     path.write_text("old")

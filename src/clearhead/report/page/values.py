@@ -14,16 +14,20 @@ from clearhead.report.page.steps import Steps, steps_of
 from clearhead.report.parts import LookReport, Measure
 
 if TYPE_CHECKING:  # these bring torch, which the command line imports only when it has to
-    from clearhead.tracing.survey import Links, Survey
+    from clearhead.tracing.row_sums import Links
+    from clearhead.tracing.survey import Survey
     from clearhead.tracing.traced import Trace
 
-__all__ = ["PageValues", "page_values"]
+__all__ = ["MOST_ROWS", "SURVEYED_LINKS", "PageValues", "page_values"]
 
-#: A page of a text of up to SHORT tokens takes about the first of these at most, others the second.
+#: A page of up to _SHORT tokens takes about the first of these bytes at most, others the second.
 _SHORT, _MOST_BYTES = 1024, (4_800_000, 7_600_000)
 
 #: Rows that a page takes along: enough for every token of a short text.
-_MOST_ROWS, _MOST_ENTRIES = 512, 2**21
+MOST_ROWS = 512
+#: Of a text that has more, as many rows as have so many shares together.
+_MOST_SHARES = 2**21
+SURVEYED_LINKS = 32  #: of each row, so that strong ones are found behind first tokens
 
 #: A source is taken along where a share would be written as more than "<0.1%" …
 _LEAST_SHARE = 2.0**-11
@@ -34,7 +38,8 @@ _MOST_SOURCES = 2**18
 _MOST_COLUMNS = 1536
 
 _LINKS, _STRONG = 8, 200
-_KNOWN_FROM = 0.4
+#: A head is named where its score tells it from others: most rest much on the first token.
+_KNOWN_FROM = {"first token": 0.8, "previous token": 0.4, "induction": 0.4}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -87,7 +92,9 @@ def page_values(
     layers = report.head.layers
     if surveyed is None:
         rows = _rows(trace, report.strip.target)
-        surveyed = survey(trace, rows=rows, layers=layers, links=4 * _LINKS)
+        surveyed = survey(
+            trace, rows=rows, layers=layers, links=max(SURVEYED_LINKS, len(report.heads.rows))
+        )
     columns = _columns(surveyed)
     tree = _tree(report, surveyed, columns=columns, command=command)
     most = _MOST_BYTES[len(trace) > _SHORT] if most is None else most
@@ -127,7 +134,11 @@ def _tree(
             "position": Array.of(_numbers(found.top_position), "u32"),
             "weight": _floats(_numbers(found.top_weight)),
         },
-        "links": contribution | {name: _links(links) for name, links in found.links.items()},
+        "links": contribution
+        | {
+            name: _links(links, max(_LINKS, len(report.heads.rows)))
+            for name, links in found.links.items()
+        },
         "first_token": _floats(_numbers(found.first_token)),
         "maps": _maps(found),
         "strong": _strong(found),
@@ -140,7 +151,7 @@ def _tree(
 def _rows(trace: "Trace", target: int) -> list[int]:
     """Rows to take along: of a long text those next to the target, at first before it."""
     kept = sorted(map(int, _numbers(trace.queries)))
-    most = max(1, min(_MOST_ROWS, _MOST_ENTRIES // max(1, len(trace))))
+    most = max(1, min(MOST_ROWS, _MOST_SHARES // max(1, len(trace))))
     near = sorted(kept, key=lambda position: abs(position - target) + (position > target) / 2)
     return sorted(near[:most])
 
@@ -154,7 +165,7 @@ def _heads(found: "Survey") -> list[dict[str, Any]]:
             "kinds": [
                 {"name": kind, "score": float(scores[place])}
                 for kind, scores in kinds.items()
-                if scores[place] >= _KNOWN_FROM
+                if scores[place] >= _KNOWN_FROM[kind]
             ],
         }
         for place, (layer, head) in enumerate(found.heads)
@@ -203,9 +214,9 @@ def _columns(found: "Survey") -> list[int] | None:
     return sorted(named | set(by_share[: max(0, _MOST_COLUMNS - len(named))]))
 
 
-def _links(links: "Links") -> dict[str, Array]:
+def _links(links: "Links", count: int) -> dict[str, Array]:
     """The strongest links of each row."""
-    parts = {name: _numbers(getattr(links, name))[:, :_LINKS] for name in links.__slots__}
+    parts = {name: _numbers(getattr(links, name))[:, :count] for name in links.__slots__}
     kinds: dict[str, Any] = {"head": "u16", "position": "u32"}
     return {name: Array.of(part, kinds.get(name, "f32")) for name, part in parts.items()}
 

@@ -1,8 +1,8 @@
 """Writes a page to a file, whole or not at all."""
 
 import os
+import secrets
 import stat
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,16 +24,19 @@ def check_page_path(path: str | os.PathLike[str]) -> None:
         InputError: it is a folder, its folder is not there, or nothing can be written there.
     """
     target = _target(path)
+    probe = _beside(target)
     try:
-        handle, probe = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:32]}.")
+        os.close(_opened(probe))
     except (OSError, ValueError) as error:
         raise _refused(path, error) from error
-    os.close(handle)
-    Path(probe).unlink()
+    finally:
+        probe.unlink(missing_ok=True)
 
 
 def write_page(html: str, path: str | os.PathLike[str]) -> None:
     """Write a page; what stood there before stays until the new one is whole.
+
+    A program that is killed (not interrupted) meanwhile leaves a hidden file beside it.
 
     Args:
         html: the page.
@@ -43,25 +46,38 @@ def write_page(html: str, path: str | os.PathLike[str]) -> None:
         InputError: it cannot be written there.
     """
     target = _target(path)
-    temporary = None
+    temporary = _beside(target)
     try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:32]}.")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
+        with os.fdopen(_opened(temporary), "w", encoding="utf-8", newline="\n") as stream:
             stream.write(html)
-        Path(temporary).chmod(0o666 & ~_umask())
-        Path(temporary).replace(target)
-        temporary = None
+        if target.exists():
+            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        temporary.replace(target)
     except (OSError, ValueError) as error:
         raise _refused(path, error) from error
     finally:
-        if temporary is not None:
-            with suppress(OSError):
-                Path(temporary).unlink()
+        with suppress(OSError):  # also where the program is interrupted
+            temporary.unlink(missing_ok=True)
+
+
+def _beside(target: Path) -> Path:
+    """A new name in the same folder, hidden."""
+    return target.with_name(f".{target.name[:32]}.{secrets.token_hex(6)}")
+
+
+def _opened(path: Path) -> int:
+    """A new file, with the permissions that any new file there gets."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
 
 
 def _target(path: str | os.PathLike[str]) -> Path:
     """The file that is written: where a link points, the link stays."""
-    name = os.fspath(path)
+    try:
+        name = os.fspath(path)
+    except TypeError as error:
+        raise InputError(f"page: expected the path of a file; got {path!r}") from error
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may not check
+        raise InputError(f"page: expected the path of a file as text; got {path!r}")
     if not name or "\0" in name:
         raise InputError(f"page: expected the path of a file; got {visible(name)!r}")
     target = Path(os.path.realpath(name))
@@ -83,10 +99,3 @@ def _target(path: str | os.PathLike[str]) -> Path:
 def _refused(path: str | os.PathLike[str], error: Exception) -> InputError:
     reason = getattr(error, "strerror", None) or str(error)
     return InputError(f"page: cannot write {visible(os.fspath(path))}: {reason}")
-
-
-def _umask() -> int:
-    """What a new file's permissions leave out; a temporary file is its owner's alone."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
