@@ -2,7 +2,14 @@
 
 import pytest
 
-from clearhead.report.figures import length, percent, percent_at_most, scale_bound, size
+from clearhead.report.figures import counted, length, percent, percent_at_most, scale_bound, size
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(0, "0 tokens"), (1, "1 token"), (1024, "1,024 tokens")]
+)
+def test_counted(count, shown):
+    assert counted(count, "token") == shown
 
 
 @pytest.mark.parametrize(

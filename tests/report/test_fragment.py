@@ -9,6 +9,8 @@ from clearhead.report.build import build_report
 from clearhead.report.figures import percent
 from clearhead.report.fragment import render_fragment
 from clearhead.report.visible import visible
+from tests.report.conftest import HOSTILE
+from tests.report.documents.made import documents, drawn_from
 
 TAGS = {"div", "p", "b", "br", "span", "small", "i", "table", "caption", "tr", "th", "td"}
 VOID = {"br"}
@@ -86,3 +88,25 @@ def test_later_stretches_of_a_long_text_are_no_sources(thousand):
     text = Read(render_fragment(build_report(thousand, token=2))).text
     assert "… 991 later tokens …" in text
     assert "0.0% together" not in text
+
+
+# ---------------------------------------------------------------------------------------- an answer
+
+
+def test_an_answer_s_shares_are_shown_by_passage_by_depth_and_for_each_token():
+    text = Read(render_fragment(drawn_from(documents("a.txt", "b.txt")))).text
+    assert "Question: Who sang?Answer: he did" in text
+    assert "passage by passagesharepassagetokens50.0%a.txt125.0%b.txt1" in text
+    assert "0.0%between them (the template)25.0%the answer itself, so far" in text
+    assert "The average over the answer's 2 tokens, by contribution." in text
+    assert "37.5%0–437.5%5–9" in text
+    assert "10␣w1050.0%25.0%0.0%25.0%11␣w1150.0%25.0%0.0%25.0%" in text
+    assert "the row before it wrote it" in text
+
+
+def test_names_of_passages_are_text():
+    read = Read(render_fragment(drawn_from(documents("<img src=x>", *HOSTILE, known=False))))
+    assert read.tags <= TAGS
+    assert "by attention." in read.text
+    assert "<img src=x>" in read.text
+    assert not set(read.text) & set("\x00\x1b\u202e\u2028\ud800")

@@ -43,7 +43,7 @@ def test_the_facts(animal):
             "On the first token, The, rests 56.4% of its attention;"
             " from there comes 3.8% of the contribution"
         ),
-        "Likeliest next token: ␣Paris, 77.3%",
+        "Likeliest next token, after token 11: ␣Paris, 77.3%",
     ]
 
 

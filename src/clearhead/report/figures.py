@@ -1,10 +1,15 @@
-"""Write the numbers of a report for a person: shares and bytes."""
+"""Write the numbers of a report for a person: counts, shares and bytes."""
 
 import math
 
-__all__ = ["length", "percent", "percent_at_most", "scale_bound", "size"]
+__all__ = ["counted", "length", "percent", "percent_at_most", "scale_bound", "size"]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def counted(count: int, noun: str) -> str:
+    """Write how many there are of something, such as ``1 token`` or ``1,024 tokens``."""
+    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def percent(share: float) -> str:

@@ -8,12 +8,27 @@ each stands beside its gauge.
 from collections.abc import Iterable, Iterator
 from html import escape
 
+from clearhead.report.documents.parts import Documents
+from clearhead.report.documents.rows import (
+    BY_PASSAGE,
+    EACH,
+    EACH_MEANS,
+    averaged,
+    depth_rows,
+    drawn_by,
+    measure_of,
+    passage_rows,
+    question_and_answer,
+    token_label,
+)
 from clearhead.report.figures import percent, scale_bound
-from clearhead.report.parts import LookReport, SourceToken, Strip
+from clearhead.report.parts import LookReport, Measure, SourceToken, Strip
 from clearhead.report.scale import shade
 from clearhead.report.sentences import (
+    ITSELF,
     LINK_HEADINGS,
     STRONGEST_LINKS,
+    TEMPLATE,
     drew_from,
     facts,
     folded,
@@ -45,6 +60,7 @@ def render_fragment(report: LookReport) -> str:
         [
             '<div style="max-width:60em;line-height:1.7">',
             *_head(report),
+            *_documents(report.documents, report.strip),
             f"<p>{_strip(report.strip)}</p>",
             f"<p><small>Share at least: {_legend(report.strip)}</small></p>",
             *_table(
@@ -64,6 +80,31 @@ def _head(report: LookReport) -> Iterator[str]:
     yield f"<p>{'<br>'.join(map(escape, facts(report)))}</p>"
     yield f"<p><b>{escape(drew_from(report.strip))}</b><br>"
     yield f"<small>{escape(which_token(report))}</small></p>"
+
+
+def _documents(documents: Documents | None, strip: Strip) -> Iterator[str]:
+    """Where an answer drew from: by passage, by depth, and each of its tokens."""
+    if documents is None:
+        return
+    by = measure_of(documents, strip)
+    average = drawn_by(documents.average, by)
+    yield f"<p>{'<br>'.join(map(escape, question_and_answer(documents)))}</p>"
+    rows = ((percent(share), *told) for share, *told in passage_rows(documents, average))
+    yield from _table(BY_PASSAGE, ("share", "passage", "tokens"), rows)
+    yield f"<p><small>{escape(averaged(documents, by))}</small></p>"
+    depth = ((percent(share), at) for share, at in depth_rows(documents.depth_edges, average))
+    yield from _table("By depth in the prompt", ("share", "positions"), depth)
+    segments = [label(one.name) for one in documents.segments]
+    each = list(_each(documents, strip, by))
+    yield from _table(EACH, ("position", "token", *segments, TEMPLATE, ITSELF), each)
+    yield f"<p><small>{escape(EACH_MEANS)}</small></p>"
+
+
+def _each(documents: Documents, strip: Strip, by: Measure) -> Iterator[tuple[str, ...]]:
+    for entry in documents.each:
+        drawn = drawn_by(entry, by)
+        shares = map(percent, (*drawn.segments, drawn.elsewhere, drawn.answer))
+        yield str(entry.position), token_label(strip, entry.position), *shares
 
 
 def _strip(strip: Strip) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from clearhead.report.documents.parts import Documents
-from clearhead.report.figures import percent
+from clearhead.report.figures import counted, percent
 from clearhead.report.parts import FirstToken, HeadTable, Measure, Note
 from clearhead.report.visible import visible
 
@@ -85,7 +85,7 @@ def notes_for_answer(documents: Documents, plain: Mapping[str, Sequence[str]]) -
         )
     if documents.answer.generated and documents.answer.ended_by != "end_token":
         count = documents.answer.stop - documents.answer.start
-        tokens = "1 token" if count == 1 else f"{count:,} tokens"
+        tokens = counted(count, "token")
         notes.append(
             Note("answer", f"The answer was cut at {tokens}; max_new_tokens changes that.")
         )

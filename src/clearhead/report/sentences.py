@@ -5,13 +5,15 @@ Where a terminal is narrow a name is cut to ``most`` cells; without it, it stand
 
 from collections.abc import Iterator
 
-from clearhead.report.figures import length, percent, percent_at_most, size
+from clearhead.report.figures import counted, length, percent, percent_at_most, size
 from clearhead.report.parts import HeadLine, LookReport, NextTokens, Note, Stretch, Strip
 from clearhead.report.visible import label, shortened, visible
 
 __all__ = [
+    "ITSELF",
     "LINK_HEADINGS",
     "STRONGEST_LINKS",
+    "TEMPLATE",
     "drew_from",
     "facts",
     "folded",
@@ -27,6 +29,9 @@ __all__ = [
 
 STRONGEST_LINKS = "Through which heads: the strongest links"
 LINK_HEADINGS = ("layer", "head", "source", "position", "weight", "contribution", "share")
+
+#: What no passage holds: the rest of the prompt, and what the answer read of itself.
+TEMPLATE, ITSELF = "between them (the template)", "the answer itself, so far"
 
 _LONGEST_NAME = 24  # cells of a token within a sentence
 
@@ -45,8 +50,8 @@ def model_and_weights(head: HeadLine) -> str:
 def what_it_took(head: HeadLine) -> str:
     """Say how much was looked at, how long it took, and what is held beside what would be."""
     return (
-        f"{_count(head.tokens, 'token')}, {_count(len(head.layers), 'layer')} ×"
-        f" {_count(head.heads, 'head')}, {head.seconds:.2f} s;"
+        f"{counted(head.tokens, 'token')}, {counted(len(head.layers), 'layer')} ×"
+        f" {counted(head.heads, 'head')}, {head.seconds:.2f} s;"
         f" the trace holds {size(head.trace_bytes)} (grows with the text),"
         f" the full matrices would take {size(head.dense_bytes)} (grows with its square)"
     )
@@ -68,7 +73,8 @@ def facts(report: LookReport) -> Iterator[str]:
     yield f"{rests} {percent(first.attention)} of its attention{comes}"
     if report.next_tokens.likeliest:
         best = report.next_tokens.likeliest[0]
-        yield f"Likeliest next token: {label(best.text)}, {percent(best.probability)}"
+        after = f"after token {report.next_tokens.after}"
+        yield f"Likeliest next token, {after}: {label(best.text)}, {percent(best.probability)}"
 
 
 def drew_from(strip: Strip) -> str:
@@ -139,10 +145,6 @@ def next_cells(next_tokens: NextTokens, *, most: int | None = None) -> Iterator[
 
 
 # ---------------------------------------------------------------------------------- small pieces
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _layers(layers: tuple[int, ...]) -> str:

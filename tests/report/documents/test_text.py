@@ -5,54 +5,17 @@ from dataclasses import replace
 import pytest
 from rich.console import Group
 
-from clearhead.report.build import build_report
-from clearhead.report.documents.parts import (
-    Answer,
-    AnswerToken,
-    Documents,
-    Drawn,
-    DrawnOnAverage,
-    Segment,
-)
+from clearhead.report.documents.parts import Documents
 from clearhead.report.documents.text import documents_sections
-from clearhead.report.parts import LookReport
 from clearhead.report.terminal import Terminal, rendered
 from clearhead.report.text import render_text
 from clearhead.report.visible import cells
 from tests.report.conftest import HOSTILE
-from tests.report.fakes import FakeTrace
-
-
-def drawn(*segments: float, answer: float = 0.25) -> Drawn:
-    rest = 1 - answer - sum(segments)
-    return Drawn(segments, rest, answer, ((1 - answer) / 2,) * 2)
-
-
-def documents(*names: str, tokens: int = 2, known: bool = True, **different) -> Documents:
-    """A prompt of ten tokens, and an answer that draws most from the first passage."""
-    segments = tuple(Segment(name, "passage", place, place + 1) for place, name in enumerate(names))
-    each = [drawn(*(0.5 / 2**place for place in range(len(names)))) for _ in range(tokens)]
-    made = Documents(
-        prompt_tokens=10,
-        question="Who sang?",
-        answer=Answer("he did", 10, 10 + tokens, generated=True, ended_by="end_token"),
-        segments=segments,
-        depth_edges=(0, 5, 10),
-        average=DrawnOnAverage(each[0] if known else None, each[0]),
-        each=tuple(
-            AnswerToken(10 + place, one if known else None, one) for place, one in enumerate(each)
-        ),
-    )
-    return replace(made, **different)
-
-
-def report(made: Documents) -> LookReport:
-    trace = FakeTrace.of(*(f" w{place}" for place in range(made.answer.stop)))
-    return replace(build_report(trace, token=made.answer.start), documents=made)
+from tests.report.documents.made import documents, drawn_from
 
 
 def section(made: Documents, width: int = 80) -> str:
-    parts = documents_sections(made, report(made).strip, width)
+    parts = documents_sections(made, drawn_from(made).strip, width)
     return rendered(Group(*parts), Terminal(width))
 
 
@@ -74,6 +37,8 @@ share  by depth: positions
 37.5%                  5–9  ━━━━━━━━━━━━━━━━━━━
 
 Each token of the answer
+A row is what its token read once it stood there, on the way to the next one;
+the row before it wrote it.
 position  token  share  most, of these, from  in order
       10  ␣w10   50.0%  a.txt                 █▇
       11  ␣w11   50.0%  a.txt                 █▇
@@ -82,7 +47,7 @@ position  token  share  most, of these, from  in order
 
 
 def test_it_stands_before_the_strip_in_the_whole_view():
-    text = render_text(report(documents("a.txt")), Terminal(80))
+    text = render_text(drawn_from(documents("a.txt")), Terminal(80))
     order = ["passage by passage", "Each token of the answer", "Where ⟦w10⟧ drew from"]
     assert sorted(order, key=text.index) == order
 

@@ -7,5 +7,6 @@ answering.py  the model's answer, or a given one → its tokens
 looking.py    all of it together → the answer's trace and its Documents
 shares.py     a survey of the answer's rows → shares by segment and by depth
 parts.py      the tree: frozen values
+rows.py       its rows and sentences, for every renderer
 text.py       Documents → terminal
 """

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from clearhead.errors import TokenError
 from clearhead.report.documents.prompt import Prompt
+from clearhead.report.figures import counted
 
 __all__ = ["check_fits"]
 
@@ -23,14 +24,13 @@ def check_fits(prompt: Prompt, *, answer: int, most: int | None, model: str, giv
     Raises:
         TokenError: prompt and answer are more than the model reads.
     """
-    tokens = len(prompt.ids)
-    beyond = 0 if most is None else tokens + answer - most
+    beyond = 0 if most is None else len(prompt.ids) + answer - most
     if beyond <= 0:
         return
     asks = f"the answer {'' if given else 'up to '}{answer:,}"
     told = (
-        f"the prompt takes {_tokens(tokens)} and {asks}; {model} reads {most:,}: {beyond:,} too "
-        "many"
+        f"the prompt takes {counted(len(prompt.ids), 'token')} and {asks}; {model} reads {most:,}: "
+        f"{beyond:,} too many"
     )
     named = list(_too_much(prompt, beyond))
     if named:
@@ -48,8 +48,4 @@ def _too_much(prompt: Prompt, beyond: int) -> Iterator[str]:
         room -= length
         if over > 0:
             much = "all of it" if over == length else f"{over:,} too many"
-            yield f"{passage.name!r:.80} ({_tokens(length)}, {much})"
-
-
-def _tokens(count: int) -> str:
-    return "1 token" if count == 1 else f"{count:,} tokens"
+            yield f"{passage.name!r:.80} ({counted(length, 'token')}, {much})"
