@@ -1,8 +1,10 @@
 """Click, keys, measure, head, order, pooling, scale, strong links, sources and folds."""
 
+import numpy as np
 import pytest
 
 from clearhead.report.figures import percent
+from clearhead.report.page.arrays import Array
 from tests.report.fakes import FakeTrace
 from tests.report.page.made import made
 
@@ -195,6 +197,37 @@ def test_folds_open_by_click_and_by_enter(opened, long):
             break
     page.page.keyboard.press("Enter")
     assert folds.count() == count - 2
+
+
+@pytest.fixture
+def paragraphs(seed):
+    """Three paragraphs of a hundred tokens, the last of them before the chosen token."""
+    words = (" w\n\n" if n % 100 == 99 else f" w{n}" for n in range(300))
+    page = made(FakeTrace.of(*words, layers=(0,), heads=1), seed=seed, target=250)
+    for token in page.tree["look"]["strip"]["tokens"]:
+        token["contribution_share"] = 0.5 if token["position"] in (20, 250) else 0.0
+    links = page.tree["links"]["contribution"]
+    links["position"] = Array.of(np.full(links["position"].values.shape, 20), "u32")
+    return page
+
+
+def test_a_long_text_folds_by_paragraph(opened, paragraphs):
+    page = opened(paragraphs.html)
+    heads = page.page.locator("#strip .passage")
+    whose = "of ⟦w250⟧'s"
+    said = [
+        f"▾ paragraph 1 · 100 tokens · 50.0% {whose}",
+        f"▸ paragraph 2 · 100 tokens · 0.0% {whose}",
+        f"▾ paragraph 3 · 100 tokens · 50.0% {whose}",
+    ]
+    assert heads.all_text_contents() == said
+    assert page.page.locator("#p-1 + .prose").count() == 0
+    page.page.locator("#p-1").click()
+    assert page.page.locator("#p-1 + .prose .fold").count() == 1
+    static = opened(paragraphs.html, script=False).page.locator("#strip .passage")
+    assert [one.partition(" · ")[0] for one in static.all_text_contents()] == [
+        f"paragraph {number}" for number in (1, 2, 3)
+    ]
 
 
 def test_a_token_without_a_row_says_why(opened, long):

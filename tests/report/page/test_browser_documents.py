@@ -27,7 +27,7 @@ def test_average_each_token_and_both_measures(opened, three):
     judge(opened(three.html, script=False), documents["average"]["contribution"])
     page = opened(three.html)
     for by in ("contribution", "attention"):
-        page.page.locator(f"#documents-controls button[data-value={by}]").click()
+        page.page.locator(f"#strip-controls button[data-value={by}]").click()
         judge(page, documents["average"][by])
         assert page.text("#whose") == f"The average over the answer's 6 tokens, by {by}."
         page.page.locator("#documents-controls button[data-value=token]").click()
@@ -46,6 +46,7 @@ def test_each_token_of_the_answer_as_a_table(opened, three):
         shares = entry["contribution"]
         told = [*shares["segments"], shares["elsewhere"], shares["answer"]]
         assert row[1:] == [str(entry["position"]), *map(percent, told)]
+    assert "the row before it is the one that wrote it. exact" in page.text("#each")
     page.page.locator(f"{table} button").nth(1).click()
     judge(page, each[1]["contribution"])
 
@@ -56,6 +57,7 @@ def test_the_head_line_is_about_the_answer(opened, three):
     for page in (static, living):
         assert page.text("#title") == "Where the answer drew from, by contribution"
         assert page.text("#answer") == fact
+        assert page.text(".eyebrow") == "clearhead · attention, seen from an answer"
         assert page.text("#drew-title") == "Where ⟦w50⟧ drew from, by contribution"
         assert page.page.locator("#facts li").count() == 3
 
@@ -76,7 +78,8 @@ def test_passages_fold_under_name_length_and_share(opened, seed):
     for place, part in enumerate(parts):
         head = page.page.locator(f"#p-{place}")
         share = percent(shares[part["start"] : part["stop"]].sum(dtype=float))
-        said = f"passage {place + 1} · {part['stop'] - part['start']} tokens · {share}"
+        count = part["stop"] - part["start"]
+        said = f"passage {place + 1} · {count} tokens · {share} of ⟦w{long.rows[-1]}⟧'s"
         assert head.text_content()[2:] == said
         was = head.text_content()[0]
         inside = page.page.locator(f"#p-{place} + .prose.inside")

@@ -100,7 +100,7 @@ def test_every_head_as_a_table(opened, sentence):
         choose(page, token, "attention")
         brought, read = (sentence.head_shares(name)[token] for name in BOTH)
         top = sentence.weights[:, token]
-        kinds = ("previous token 0.93", "induction 0.50", "–", "–")
+        kinds = ("previous token (score 0.93)", "induction (score 0.50)", "–", "–")
         assert page.cells(table) == [
             [
                 str(head // 2),

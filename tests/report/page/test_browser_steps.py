@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from clearhead.report.page.arrays import Array
 from tests.report.fakes import FakeTrace
 from tests.report.page.made import made
 
@@ -69,7 +70,9 @@ def test_the_length_is_the_contribution(opened, sentence):
     page.page.locator("#t-3").click(modifiers=["Shift"])
     page.settled()
     told = page.text("figure.step:nth-child(5) figcaption p")
-    shown = told.removeprefix("Through W_O it has the length ").removesuffix(": the contribution.")
+    shown = told.removeprefix("Through W_O it has the length ").removesuffix(
+        ": the contribution. exact"
+    )
     assert close([shown], [sentence.lengths[1, 8, 3]])
 
 
@@ -99,3 +102,25 @@ def test_each_step_names_its_quantities_from_the_table(opened, sentence):
         assert any(
             q["shape"] in name and q["meaning"] in (word.text_content() or "") for q in entry
         )
+
+
+def test_it_says_why_it_opens_on_this_link(opened, sentence):
+    links = sentence.tree["links"]["contribution"]
+    links["position"] = Array.of(np.tile([0, 8, 3, 2, 1, 3, 2, 1], (12, 1)), "u32")
+    page = opened(sentence.html)
+    why = "the strongest link that is neither on the first token nor on the token itself."
+    assert why in page.text("#steps-which")
+    page.page.locator("#t-2").click(modifiers=["Shift"])
+    page.settled()
+    assert why not in page.text("#steps-which")
+
+
+def test_every_step_is_marked_and_a_drawing_of_many_numbers_too(opened, seed):
+    trace = FakeTrace.of(*(f" w{n}" for n in range(300)), layers=(0,), heads=1)
+    page = opened(made(trace, seed=seed).html)
+    page.settled()
+    marks = [
+        step.locator("figcaption .mark").all_text_contents()
+        for step in page.page.locator("figure.step").all()
+    ]
+    assert marks == [["exact"], ["exact"], ["pooled", "exact"], ["exact"], ["exact"]]

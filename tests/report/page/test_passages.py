@@ -27,11 +27,14 @@ def test_every_share_stands_there(documents, by):
 def test_the_strongest_passage_is_named(documents):
     documents["average"]["attention"] |= {"segments": [0.125, 0.5]}
     assert answer_fact(documents, "attention") == (
-        "The answer drew most from two: 50.0% of its attention, on average over 6 tokens"
+        "Of the passages, the answer drew most from two: 50.0% of its attention,"
+        " on average over 6 tokens"
     )
     documents["segments"], documents["average"]["attention"]["segments"] = [], []
     documents["average"]["attention"]["elsewhere"] = 0.25
-    assert "from between them (the template): 25.0%" in answer_fact(documents, "attention")
+    assert "The answer drew most from between them (the template): 25.0%" in answer_fact(
+        documents, "attention"
+    )
 
 
 def test_without_contributions_it_shows_attention(documents):

@@ -54,7 +54,7 @@ def test_a_part_of_a_character_says_which():
 
 
 def test_passages_layers_notes_and_next_tokens():
-    segments = {"segments": [{"name": "a\u202eb"}]}
+    segments = {"segments": [{"name": "a\u202eb"}], "answer": {"start": 1, "stop": 2}}
     report = build_report(FakeTrace.of("a", " b", layers=(0, 1, 4)), token="b")
     found = shown(report, {"look": {"documents": segments}})
     assert found["segments"] == ["a‹U+202E›b", "The answer"]
@@ -62,3 +62,24 @@ def test_passages_layers_notes_and_next_tokens():
     assert found["likeliest"][:2] == ["␣Paris", "␣a"]
     assert [len(found["notes"][by]) for by in ("contribution", "attention")] == [3, 3]
     assert found["notes"]["contribution"] != found["notes"]["attention"]
+    assert found["paragraphs"] == []
+    assert found["notes"]["attention"][0]["text"]
+
+
+def paragraphs(*texts):
+    found = shown(build_report(FakeTrace.of(*texts)), PLAIN)
+    return found["paragraphs"], found["segments"]
+
+
+def test_a_long_text_has_its_paragraphs():
+    words = [" a"] * 60
+    names = ["paragraph 1", "paragraph 2", "paragraph 3"]
+    ends = [[0, 61], [61, 123], [123, 183]]
+    assert paragraphs(*words, ".\n\n", *words, "\n", "\n", *words) == (ends, names)
+    assert paragraphs(*words, "\n\n", *words, "\n", *words) == ([], [])
+    assert paragraphs("a\n\n", "b\n\n", "c") == ([], [])
+    assert paragraphs(*words, "\n\n", "\n", *words, ".\n", "\n", *words, "\n\n")[0] == [
+        [0, 62],
+        [62, 124],
+        [124, 185],
+    ]

@@ -16,7 +16,8 @@ function answerFact(reading, choice) {
   const [share, name] = place < 0 ? [elsewhere, TEMPLATE] : [segments[place], reading.segmentName(place)];
   const measured = choice.by === "contribution" ? "incoming contribution" : "attention";
   const over = `on average over ${counted(documents.answer.stop - documents.answer.start, "token")}`;
-  return `The answer drew most from ${name}: ${percent(share)} of its ${measured}, ${over}`;
+  const among = place < 0 ? "The answer" : "Of the passages, the answer";
+  return `${among} drew most from ${name}: ${percent(share)} of its ${measured}, ${over}`;
 }
 
 function passageRows(reading, shares) {
@@ -51,10 +52,12 @@ function drawDocuments(page) {
   const options = [["average", "average of the answer"], ["token", `the token ${framedName(reading, choice.token)}`, why]];
   redrawn(find("documents-controls"), [
     segmented("Shares of", options, ofOne ? "token" : "average", (whose) => page.changeView({ whose })),
-    segmented("Measure", reading.measures.map((by) => [by, by]), choice.by, (by) => page.chooseMeasure(by)),
   ]);
   page.eachTable.redraw();
 }
+
+const ROW_OF_ANSWER =
+  "A row is what the token read once it stood there, on the way to the next one; the row before it is the one that wrote it. ";
 
 function eachToken(page) {
   const { reading, choice } = page;
@@ -65,10 +68,12 @@ function eachToken(page) {
     const shares = entry[choice.by];
     const all = [...shares.segments, shares.elsewhere, shares.answer];
     const choose = () => page.changeView({ whose: "token" }, () => page.chooseToken(entry.position));
-    const token = button(framedLabel(reading, entry.position, choice.token), choose, { class: "link" });
+    const name = framedLabel(reading, entry.position, choice.token);
+    const token = reading.rowAt.has(entry.position) ? button(name, choose, { class: "link" }) : name;
     return [token, String(entry.position), ...all.map(percent)];
   });
-  return longTable(headings, rows, headings.map((_, place) => place).slice(1), { "aria-label": "each token of the answer" });
+  const whole = longTable(headings, rows, headings.map((_, place) => place).slice(1), { "aria-label": "each token of the answer" });
+  return el("div", {}, el("p", { class: "quiet" }, ROW_OF_ANSWER, mark("exact")), whole);
 }
 
 function listenToDocuments(page) {

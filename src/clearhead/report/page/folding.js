@@ -44,6 +44,11 @@ function within(parts, start, stop) {
     .map((part) => ({ ...part, folded: part.folded && part.stop - part.start >= SHORTEST_FOLD }));
 }
 
+// Whether anything of a run stands open by itself.
+function standsOpen(parts, run) {
+  return parts.some((part) => !part.folded && part.start < run.stop && run.start < part.stop);
+}
+
 // The text as passages and what stands between them.
 function runs(count, segments) {
   const parts = [];

@@ -94,6 +94,13 @@ function updateHeadCell(page, head) {
   return cell;
 }
 
+// Across the top of the grid: what its lines and columns are.
+function headNumbers({ reading }) {
+  const numbers = [...new Set(reading.heads.map((entry) => entry.head))].sort((one, other) => one - other);
+  const names = numbers.map((number) => el("span", { class: "head-number" }, String(number)));
+  return el("span", { class: "line numbers", role: "presentation", "aria-hidden": "true" }, el("span", { class: "layer" }, "layer"), names);
+}
+
 function drawHeadGrid(page) {
   const { reading, view } = page;
   const layers = new Map();
@@ -105,6 +112,7 @@ function drawHeadGrid(page) {
     const name = view.order === "layer" ? el("span", { class: "layer", "aria-hidden": "true" }, layer) : null;
     return el("span", { class: "line", role: "presentation" }, name, cells);
   });
+  if (view.order === "layer") lines.unshift(headNumbers(page));
   const grid = find("head-grid");
   const { scrollTop, scrollLeft } = grid;
   grid.className = `head-grid by-${view.order}`;
@@ -124,7 +132,7 @@ function paintHeads(page) {
   view.painted = painted;
   page.cells.forEach((cell, head) => paintMap(cell.firstChild, mapOf(page, head), how));
   const said = { what: "Weight", bound: weightBound, noun: "cell", values: reading.maps[view.pooling].data };
-  find("map-legend").replaceChildren(...legendOf(scale, said).flat(), " Frames: the head's share, on the scale of the text. Known kinds: P previous token, I induction, F first token.");
+  find("map-legend").replaceChildren(...legendOf(scale, said).flat(), " Frames and figures: the head's share ", mark("exact"), ", on the scale of the text. Known kinds, by their score: P previous token, I induction, F first token.");
 }
 
 function weightBound(weight) {

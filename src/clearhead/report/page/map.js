@@ -64,12 +64,39 @@ function named(reading, first, last) {
   return first === last ? one(first) : `tokens ${first}–${last}, ${reading.word(first).name} … ${reading.word(last).name}`;
 }
 
+function weightsNamed(view) {
+  return view.pooling === "max" ? "largest weight" : "sum of weights";
+}
+
+const MOST_CELLS = 300;
+
+// The large map as a table: the cells that are not empty, strongest first.
+function allCells(page) {
+  const { reading, choice, view } = page;
+  const values = mapOf(page, choice.head);
+  const columns = reading.maps.max.shape[2];
+  const order = [...values.keys()].filter((place) => values[place] > 0);
+  order.sort((one, other) => values[other] - values[one] || one - other);
+  const size = cellSize(page);
+  const exact = size.rows === 1 && size.columns === 1;
+  const rows = order.slice(0, MOST_CELLS).map((place) => {
+    const { queries, keys } = cellHolds(page, [Math.floor(place / columns), place % columns]);
+    const query = named(reading, queries[0], queries[queries.length - 1]);
+    return [query, named(reading, keys.start, keys.stop - 1), fixed(values[place], 3)];
+  });
+  const more = order.length - rows.length;
+  const told = more > 0 ? `The strongest ${MOST_CELLS} cells; ${more.toLocaleString("en-US")} more are above 0. ` : "Every cell above 0. ";
+  const headings = ["query", "key", exact ? "weight" : weightsNamed(view)];
+  const whole = longTable(headings, rows, [2], { "aria-label": "every cell" });
+  return el("div", {}, el("p", { class: "quiet" }, told, mark(exact ? "exact" : "pooled")), whole);
+}
+
 function sayCell(page, cell) {
   const { reading, choice, view } = page;
   const { queries, keys } = cellHolds(page, cell);
   const value = mapOf(page, choice.head)[cell[0] * reading.maps.max.shape[2] + cell[1]];
   const exact = queries.length === 1 && keys.stop - keys.start === 1;
-  const what = exact ? "weight" : view.pooling === "max" ? "largest weight" : "sum of weights";
+  const what = exact ? "weight" : weightsNamed(view);
   const query = named(reading, queries[0], queries[queries.length - 1]);
   const key = named(reading, keys.start, keys.stop - 1);
   const told = [`${query} reading ${key}: ${what} `, el("span", { class: "figure" }, fixed(value, 3)), " ", mark(exact ? "exact" : "pooled")];
@@ -147,6 +174,7 @@ function headsFrame() {
     el("p", { id: "head-readout", role: "status" }),
     el("div", { class: "axes" }, el("span", { class: "axis-y" }, "query ↓"), el("span", { class: "axis-x" }, "key →"), map),
     el("p", { id: "cell-readout", class: "readout", role: "status" }),
+    el("div", { id: "cell-table" }),
   );
   return [
     el("h3", {}, "Every head, as a map of its weights"),

@@ -32,7 +32,17 @@ class Page {
     const telling = links.filter((link) => link.position !== 0 && link.position !== this.choice.token);
     const held = (link) => this.reading.stepAt.has(link.head);
     const link = telling.find(held) ?? links.find(held) ?? links[0];
-    if (link) Object.assign(this.choice, { head: link.head, source: link.position });
+    if (!link) return;
+    Object.assign(this.choice, { head: link.head, source: link.position });
+    const among = link === telling[0] ? "" : " and whose head's vectors are in this page";
+    const why = link === links[0] ? null : `the strongest link that is neither on the first token nor on the token itself${among}`;
+    this.followed = { ...this.choice, why: telling.includes(link) ? why : null };
+  }
+
+  // Why this very link is shown, where it is not simply the strongest.
+  whyThisLink() {
+    const same = ["row", "by", "head", "source"].every((name) => this.followed?.[name] === this.choice[name]);
+    return same ? this.followed.why : null;
   }
 
   // What the look said of a word that was asked for holds for its own token only.
@@ -42,7 +52,7 @@ class Page {
 
   chooseToken(position) {
     const row = this.reading.rowAt.get(position);
-    if (row === undefined) return showReadout(this, readoutOf(this, position));
+    if (row === undefined) return showReadout(this, readoutOf(this, position, true));
     Object.assign(this.choice, { row, token: position });
     this.followStrongest();
     return this.redraw(`t-${position}`);
@@ -70,6 +80,7 @@ class Page {
     drawHeadGrid(this);
     drawMap(this);
     drawSteps(this);
+    this.cellTable.redraw();
   }
 
   chooseMeasure(by) {
@@ -123,6 +134,7 @@ class Page {
     drawDocuments(this);
     this.sourceTable.redraw();
     this.headTable.redraw();
+    this.cellTable.redraw();
   }
 
   begin() {
@@ -130,6 +142,8 @@ class Page {
     find("all-heads").replaceChildren(...headsFrame());
     this.sourceTable = folding("Every listed source as a table", () => allSources(this));
     this.headTable = folding("Every head as a table", () => allHeads(this));
+    this.cellTable = folding("Every cell as a table", () => allCells(this));
+    find("cell-table").append(this.cellTable);
     find("all-sources").append(this.sourceTable);
     find("head-table").append(this.headTable);
     find("readout").hidden = false;

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
-from clearhead.report.figures import percent
-from clearhead.report.page.tables import bar, table
+from clearhead.report.figures import counted, percent
+from clearhead.report.page.tables import EXACT, bar, table
 from clearhead.report.visible import visible
 
 __all__ = ["answer_fact", "passages"]
@@ -32,8 +32,9 @@ def answer_fact(documents: dict[str, Any], by: str) -> str:
     named = [*zip(shares, names, strict=True)] or [(average[by]["elsewhere"], _TEMPLATE)]
     share, name = max(named, key=lambda pair: pair[0])
     measured = "incoming contribution" if by == "contribution" else "attention"
-    over = f"on average over {_tokens(answer['stop'] - answer['start'])}"
-    return f"The answer drew most from {name}: {percent(share)} of its {measured}, {over}"
+    over = f"on average over {counted(answer['stop'] - answer['start'], 'token')}"
+    among = "Of the passages, the answer" if documents["segments"] else "The answer"
+    return f"{among} drew most from {name}: {percent(share)} of its {measured}, {over}"
 
 
 def passages(documents: dict[str, Any], by: str) -> Iterator[str]:
@@ -53,9 +54,9 @@ def passages(documents: dict[str, Any], by: str) -> Iterator[str]:
     yield f'<blockquote id="answer-text">{escape(visible(answer["text"]))}</blockquote>'
     yield f'<p id="whose" class="quiet">{escape(_whose(count, measure))}</p>'
     yield '<div id="documents-controls" class="controls" hidden></div>'
-    yield '<div class="columns"><div><h3>By passage</h3>'
+    yield f'<div class="columns"><div><h3>By passage {EXACT}</h3>'
     yield _by_passage(documents, average[measure])
-    yield "</div><div><h3>By depth in the prompt</h3>"
+    yield f"</div><div><h3>By depth in the prompt {EXACT}</h3>"
     yield _by_depth(documents["depth_edges"], average[measure]["depth"])
     yield "</div></div>"
     yield '<div id="each"></div>'
@@ -64,11 +65,7 @@ def passages(documents: dict[str, Any], by: str) -> Iterator[str]:
 
 
 def _whose(count: int, by: str) -> str:
-    return f"The average over the answer's {_tokens(count)}, by {by}."
-
-
-def _tokens(count: int) -> str:
-    return "1 token" if count == 1 else f"{count:,} tokens"
+    return f"The average over the answer's {counted(count, 'token')}, by {by}."
 
 
 def _by_passage(documents: dict[str, Any], shares: dict[str, Any]) -> str:

@@ -5,6 +5,10 @@ class Reading {
     Object.assign(this, values);
     this.shown = shown;
     this.tokens = this.look.strip.tokens;
+    const { documents } = this.look;
+    const paragraphs = shown.paragraphs.map(([start, stop]) => ({ start, stop }));
+    // The parts that the text folds by.
+    this.segments = documents ? [...documents.segments, documents.answer] : paragraphs;
     this.causal = this.look.strip.causal;
     this.rowAt = new Map(this.rows.map((position, row) => [position, row]));
     // Of a long text the page holds the keys of some positions only.
@@ -33,7 +37,7 @@ class Reading {
   }
 
   kindsOf(head) {
-    return this.heads[head].kinds.map((kind) => `${kind.name} ${fixed(kind.score, 2)}`).join(", ");
+    return this.heads[head].kinds.map((kind) => `${kind.name} (score ${fixed(kind.score, 2)})`).join(", ");
   }
 
   // What one head needs to be shown step by step, unpacked.

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any
 
-from clearhead.report.figures import percent, scale_bound
+from clearhead.report.figures import counted, percent, scale_bound
 from clearhead.report.page.passages import answer_fact, passages
-from clearhead.report.page.shown import ANSWER, piece
-from clearhead.report.page.tables import bar, table
+from clearhead.report.page.shown import name_of, piece, segments
+from clearhead.report.page.tables import EXACT, bar, table
 from clearhead.report.parts import LookReport, SourceToken, Stretch, Strip
 from clearhead.report.sentences import (
     LINK_HEADINGS,
@@ -64,15 +64,16 @@ def sections(report: LookReport, values: dict[str, Any]) -> Iterator[str]:
 def _head(report: LookReport, documents: dict[str, Any] | None) -> Iterator[str]:
     head, by = report.head, report.strip.by
     first, *others = facts(report)
-    name = drew_from(report.strip)
+    name, seen_from = drew_from(report.strip), "one token"
     if documents is not None:
         first, others = answer_fact(documents, by), [first, *others]
-        name = f"Where the answer drew from, by {by}"
+        name, seen_from = f"Where the answer drew from, by {by}", "an answer"
     yield '<header id="head">'
-    yield '<p class="eyebrow">clearhead · attention, seen from one token</p>'
+    yield f'<p class="eyebrow">clearhead · attention, seen from {seen_from}</p>'
     yield f'<h1 id="title">{escape(name)}</h1>'
     yield f'<p id="answer">{escape(first)}.</p>'
     yield f'<ul id="facts">{"".join(f"<li>{escape(fact)}.</li>" for fact in others)}</ul>'
+    yield f'<p id="facts-mark" class="quiet">Each number above is {EXACT}</p>'
     yield f'<p class="model"><b>{escape(model_and_weights(head))}</b><br>'
     yield f"{escape(what_it_took(head))}</p>"
     yield "</header>"
@@ -94,7 +95,7 @@ def _drew(report: LookReport, documents: dict[str, Any] | None) -> Iterator[str]
     folds = _FOLDS if any(stretch.folded for stretch in strip.stretches) else ""
     later = _LATER if strip.causal and strip.target + 1 < len(strip.tokens) else ""
     yield f'<p id="strip-notes" class="quiet">{escape(f"{later} {folds}".strip())}</p>'
-    yield "<h3>Strongest sources</h3>"
+    yield f"<h3>Strongest sources {EXACT}</h3>"
     rows = [
         (*map(escape, cells), bar(strip.tokens[position].share))
         for cells, position in zip(source_cells(strip), strip.strongest, strict=True)
@@ -105,21 +106,27 @@ def _drew(report: LookReport, documents: dict[str, Any] | None) -> Iterator[str]
 
 
 def _blocks(strip: Strip, documents: dict[str, Any] | None) -> Iterator[str]:
-    """The text as passages, or as one run where there are none."""
+    """The text as passages or paragraphs, or as one run where there are none."""
     at = 0
-    for segment in _segments(documents):
-        yield _run(strip, at, segment["start"])
-        tokens = strip.tokens[segment["start"] : segment["stop"]]
+    whose = name_of(strip.tokens[strip.target])
+    for segment in segments(strip, documents):
+        start, stop = segment["start"], segment["stop"]
+        yield _run(strip, at, start)
+        tokens = strip.tokens[start:stop]
         share = percent(sum(token.share for token in tokens))
-        told = f"{visible(segment['name'])} · {len(tokens):,} tokens · {share}"
+        told = f"{segment['name']} · {counted(len(tokens), 'token')} · {share} of ⟦{whose}⟧'s"
         yield f'<p class="passage">{escape(told)}</p>'
-        yield _run(strip, segment["start"], segment["stop"], whole="text" in segment)
-        at = segment["stop"]
+        whole = "text" in segment
+        if whole or _open(strip, start, stop):
+            yield _run(strip, start, stop, whole=whole)
+        at = stop
     yield _run(strip, at, len(strip.tokens))
 
 
-def _segments(documents: dict[str, Any] | None) -> list[dict[str, Any]]:
-    return [] if documents is None else [*documents["segments"], {**documents["answer"], **ANSWER}]
+def _open(strip: Strip, start: int, stop: int) -> bool:
+    return any(
+        not part.folded and part.start < stop and start < part.stop for part in strip.stretches
+    )
 
 
 def _run(strip: Strip, start: int, stop: int, *, whole: bool = False) -> str:
@@ -167,7 +174,7 @@ def _heads(report: LookReport) -> Iterator[str]:
     rows = [tuple(map(escape, cells)) for cells in link_cells(report)]
     yield '<section id="heads" aria-labelledby="heads-title">'
     yield '<h2 id="heads-title">Through which heads</h2>'
-    yield "<h3>The strongest links</h3>"
+    yield f"<h3>The strongest links {EXACT}</h3>"
     yield table("links", LINK_HEADINGS, rows, numbers=(0, 1, 3, 4, 5, 6))
     yield '<div id="all-heads"></div>'
     yield "</section>"
@@ -180,7 +187,7 @@ def _came_out(report: LookReport) -> Iterator[str]:
     cells = zip(next_cells(upcoming), upcoming.likeliest, strict=True)
     rows = [(*map(escape, row), bar(likely.probability)) for row, likely in cells]
     yield '<section id="out" aria-labelledby="out-title">'
-    yield f'<h2 id="out-title">{escape(what_comes_next(upcoming))}</h2>'
+    yield f'<h2 id="out-title">{escape(what_comes_next(upcoming))} {EXACT}</h2>'
     yield table("next", ("probability", "token", ""), rows, numbers=(0,))
     yield "</section>"
 

@@ -46,7 +46,7 @@ function facts(reading, choice) {
   const told = [strongestFact(reading, choice), firstTokenFact(reading, choice)];
   const [likeliest] = reading.look.next_tokens.likeliest;
   if (likeliest) {
-    told.push(`Likeliest next token: ${reading.shown.likeliest[0]}, ${percent(likeliest.probability)}`);
+    told.push(`Likeliest next token, after token ${reading.look.next_tokens.after}: ${reading.shown.likeliest[0]}, ${percent(likeliest.probability)}`);
   }
   return told;
 }
@@ -66,5 +66,5 @@ function foldedText(reading, choice, { start, stop }) {
 function passageText(reading, choice, place, { start, stop }) {
   const { share, truncated } = reading.together(choice.row, choice.by, start, stop);
   const said = `${truncated ? "at least " : ""}${percent(share)}`;
-  return `${reading.segmentName(place)} · ${counted(stop - start, "token")} · ${said}`;
+  return `${reading.segmentName(place)} · ${counted(stop - start, "token")} · ${said} of ${framedName(reading, choice.token)}'s`;
 }

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from clearhead.report.notes import notes_for
-from clearhead.report.parts import MEASURES, LookReport, SourceToken
+from clearhead.report.parts import MEASURES, LookReport, SourceToken, Strip
 from clearhead.report.sentences import noted, which_token
 from clearhead.report.visible import label, shortened, visible
 
-__all__ = ["ANSWER", "piece", "shown"]
+__all__ = ["name_of", "piece", "segments", "shown"]
 
-#: The answer stands in the strip like one passage more.
-ANSWER = {"name": "The answer"}
+_ANSWER = "The answer"  # it stands in the strip like one passage more
+_OPEN_UP_TO, _FEWEST_PARAGRAPHS = 160, 3  # the first as stretches fold
 
 _LONGEST_NAME = 24  # cells of a token within a sentence, as the sentences have it
 _MOST_SPACES = 4
@@ -29,20 +29,63 @@ def shown(report: LookReport, values: dict[str, Any]) -> dict[str, Any]:
 
     Returns:
         ``words`` holds [label, name in a sentence, piece of the strip] once for each kind of token,
-        ``token`` each token's word; ``segments`` the names of passages; ``notes`` by measure.
+        ``token`` each token's word; ``segments`` the names of passages or paragraphs,
+        ``paragraphs`` where those stand; ``notes`` by measure.
     """
     places: dict[tuple[str, str, str], int] = {}
     token = [places.setdefault(_word(entry), len(places)) for entry in report.strip.tokens]
-    documents: dict[str, Any] = values["look"].get("documents") or {"segments": []}
+    documents = values["look"].get("documents")
+    named = segments(report.strip, documents)
     return {
         "format": "clearhead-shown/1",
         "words": [list(word) for word in places],
         "token": token,
-        "segments": [visible(segment["name"]) for segment in [*documents["segments"], ANSWER]],
+        "segments": [segment["name"] for segment in named],
+        "paragraphs": [[part["start"], part["stop"]] for part in named] if not documents else [],
         "layers": _layers(report),
         "likeliest": [label(likely.text) for likely in report.next_tokens.likeliest],
         "notes": {by: _notes(report, by) for by in MEASURES},
     }
+
+
+def segments(strip: Strip, documents: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """List the parts that the text folds by, in order, each with a name, start and stop.
+
+    Args:
+        strip: the text.
+        documents: the values of the look's documents: its passages and its answer are the parts.
+            Where it is None, a long text has its paragraphs.
+    """
+    if documents is None:
+        return _paragraphs(strip)
+    named = [{**part, "name": visible(part["name"])} for part in documents["segments"]]
+    return [*named, {**documents["answer"], "name": _ANSWER}]
+
+
+def _paragraphs(strip: Strip) -> list[dict[str, Any]]:
+    if len(strip.tokens) <= _OPEN_UP_TO:
+        return []
+    starts, ended, before = [0], False, ""
+    for place, text in enumerate(token.text for token in strip.tokens):
+        blank = "\n" in text and not text.strip()
+        if ended and not blank:
+            starts.append(place)
+        after_line = blank and before.endswith("\n")
+        ended = text.count("\n") > 1 or after_line or (ended and blank)
+        before = text
+    if len(starts) < _FEWEST_PARAGRAPHS:
+        return []
+    ends = [*starts[1:], len(strip.tokens)]
+    return [
+        {"name": f"paragraph {number}", "start": start, "stop": stop}
+        for number, (start, stop) in enumerate(zip(starts, ends, strict=True), 1)
+    ]
+
+
+def name_of(token: SourceToken) -> str:
+    """Write a token as it stands in a sentence: without spaces around it, short."""
+    name = label(token.text.strip(" "), part=token.part, parts=token.parts)
+    return shortened(name or "␣", _LONGEST_NAME)
 
 
 def piece(token: SourceToken) -> str:
@@ -57,9 +100,8 @@ def piece(token: SourceToken) -> str:
 
 
 def _word(token: SourceToken) -> tuple[str, str, str]:
-    name = label(token.text.strip(" "), part=token.part, parts=token.parts)
     whole = label(token.text, part=token.part, parts=token.parts)
-    return whole, shortened(name or "␣", _LONGEST_NAME), piece(token)
+    return whole, name_of(token), piece(token)
 
 
 def _spaces(count: int) -> str:
@@ -75,7 +117,8 @@ def _layers(report: LookReport) -> str:
     return which_token(plain).partition(". ")[2]
 
 
-def _notes(report: LookReport, by: Any) -> list[str]:
+def _notes(report: LookReport, by: Any) -> list[dict[str, str]]:
     chosen = notes_for(report.strip.by, report.heads, report.first_token)
     others = [note for note in report.notes if note not in chosen]
-    return [noted(note) for note in (*notes_for(by, report.heads, report.first_token), *others)]
+    notes = (*notes_for(by, report.heads, report.first_token), *others)
+    return [{"subject": note.subject, "text": noted(note)} for note in notes]

@@ -12,12 +12,13 @@ function wordNote(reading, name, size) {
 
 function figureOf({ title, drawing, told, words, rows, headings, pooled }) {
   const note = pooled > 1 ? [" ", mark("pooled"), ` a bar is the largest of ${pooled}`] : null;
+  const numbers = note ? [note, "; the numbers are ", mark("exact")] : [" ", mark("exact")];
   return el(
     "figure",
     { class: "step" },
     el("h3", {}, title),
     picture(title, drawing),
-    el("figcaption", {}, el("p", {}, told, note), words),
+    el("figcaption", {}, el("p", {}, told, numbers), words),
     folding("As a table", () => longTable(headings, rows(), headings.map((_, place) => place), { "aria-label": title })),
   );
 }
@@ -106,7 +107,7 @@ function outputStep(page, step, source) {
   const told = length === null ? "Its length needs W_O, and this model's W_O is not known." : `Through W_O it has the length ${plain(length)}: the contribution.`;
   if (output === null) {
     const why = " Its numbers are not in this page: this head's W_O was left out.";
-    return el("figure", { class: "step" }, el("h3", {}, "5 · Output"), el("figcaption", {}, el("p", {}, told, why), words));
+    return el("figure", { class: "step" }, el("h3", {}, "5 · Output"), el("figcaption", {}, el("p", {}, told, length === null ? null : [" ", mark("exact")], why), words));
   }
   const { children, pooled } = barsOf(output);
   return figureOf({
@@ -145,7 +146,8 @@ async function drawSteps(page) {
   const heading = el("h2", { id: "steps-title" }, "One head, step by step");
   const which = `${capital(reading.headName(choice.head))}: ${read} (token ${choice.token} → token ${choice.source}).`;
   const how = " Choose another head above, or another source: Shift+click in the text, or Shift+arrows.";
-  const intro = el("p", { id: "steps-which" }, el("b", {}, which), el("span", { class: "quiet" }, how));
+  const why = page.whyThisLink();
+  const intro = el("p", { id: "steps-which" }, el("b", {}, which), el("span", { class: "quiet" }, why ? ` This is ${why}.` : "", how));
   section.setAttribute("aria-labelledby", "steps-title");
   if (!reading.stepAt.has(choice.head)) return stepsDrawn(section, [heading, intro, ...withoutSteps(page)]);
   const { head, row, source } = choice;
@@ -158,6 +160,6 @@ async function drawSteps(page) {
   }
   const makers = [productsStep, scoreStep, rowStep, contextStep, outputStep];
   const figures = makers.map((make) => make(page, step, choice.source));
-  const kept = el("p", { class: "quiet" }, "Computed in this page, in double precision, from the kept Q, K, V and L ", mark("exact"));
+  const kept = el("p", { class: "quiet" }, "Computed in this page, in double precision, from the kept Q, K, V and L.");
   return stepsDrawn(section, [heading, intro, el("div", { class: "steps" }, figures), kept]);
 }

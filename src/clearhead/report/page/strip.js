@@ -66,11 +66,9 @@ function drawStrip(page) {
   const shares = reading.shares(choice.row, choice.by);
   const scale = shareScale(page);
   const parts = openStretches(page, shares);
-  const { documents } = reading.look;
-  const segments = documents ? [...documents.segments, documents.answer] : [];
-  const shown = runs(reading.tokens.length, segments).map((run) => {
+  const shown = runs(reading.tokens.length, reading.segments).map((run) => {
     const inside = within(parts, run.start, run.stop);
-    const open = run.segment === null || (view.toggled.get(run.segment) ?? inside.some((part) => !part.folded));
+    const open = run.segment === null || (view.toggled.get(run.segment) ?? standsOpen(parts, run));
     const head = run.segment === null ? null : passageElement(page, run, open);
     return [head, open ? el("span", { class: run.segment === null ? "prose" : "prose inside", role: "presentation" }, runElements(page, inside, shares, scale)) : null];
   });
@@ -89,7 +87,7 @@ function drawLegend(page, shares, scale) {
 
 function drawStripNotes(page, parts) {
   const { reading, choice } = page;
-  const notes = ["Click a token to look from it; Shift+click one (or press s) to make it the source, framed in blue."];
+  const notes = ["Click a token to look from it; Shift+click one (or press s) to make it the source, framed in blue.", "A source can also be chosen in the table of strongest sources."];
   if (reading.causal && choice.token + 1 < reading.tokens.length) {
     notes.push("What stands behind ┊ came later and cannot reach the chosen token.");
   }
@@ -106,13 +104,13 @@ function markCursor(page) {
 }
 
 // What the readout line says of one token.
-function readoutOf(page, position) {
+function readoutOf(page, position, tried = false) {
   const { reading, choice } = page;
   const { label } = reading.word(position);
   const name = el("b", {}, position === choice.token ? `⟦${label}⟧` : label);
   const place = ` token ${position}: `;
   if (!reading.reachable(position, choice.token)) {
-    return [name, place, `came later, so it cannot reach ${framedName(reading, choice.token)}.`, whyNotChosen(page, position)];
+    return [name, place, `came later, so it cannot reach ${framedName(reading, choice.token)}.`, tried ? whyNotChosen(page, position) : null];
   }
   const share = reading.shares(choice.row, choice.by)[position];
   const measured = choice.by === "contribution" ? "of the incoming contribution" : "of the attention";
@@ -128,7 +126,7 @@ function readoutOf(page, position) {
     rank === undefined ? null : `, rank ${rank}`,
     head === null || share === 0 ? null : `, most through ${reading.headName(head)}`,
     ".",
-    whyNotChosen(page, position),
+    tried ? whyNotChosen(page, position) : null,
   ];
 }
 

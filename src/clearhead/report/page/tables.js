@@ -15,9 +15,11 @@ function drawHeadLine(page) {
   const notes = reading.shown.notes[choice.by];
   // The look's own note on first tokens speaks of the token it was made for.
   const elsewhere = choice.token !== reading.look.strip.target;
-  const aboutFirst = reading.look.notes.some((note) => note.subject === "first token");
-  const shown = elsewhere && aboutFirst ? notes.slice(1) : notes;
-  find("notes").replaceChildren(...shown.map((note) => el("li", {}, note)));
+  const shown = notes.filter(({ subject }) => !elsewhere || subject !== "first token");
+  find("notes").replaceChildren(...shown.map(({ text }) => el("li", {}, text)));
+  const bounded = told.some((fact) => fact.includes(": at most ") || fact.includes("comes at most "));
+  const bound = bounded ? [", what is at most a number ", mark("truncated")] : [];
+  find("facts-mark").replaceChildren("Each number above is ", mark("exact"), ...bound);
 }
 
 function sourceButton(page, position) {
@@ -99,6 +101,7 @@ function drawStripControls(page) {
     button(fitted ? "Absolute scale" : "Fit scale", () => page.fitShares(), { id: "fit-shares" }),
     button("Next strong link", () => page.nextStrong(), { id: "next-strong", disabled: reading.strong.length === 0 }),
     el("span", { id: "strong-place", class: "quiet", role: "status" }, strongPlace(page)),
+    el("span", { class: "quiet" }, "(strongest links of all rows, not on the first token or the token itself)"),
   ];
   redrawn(find("strip-controls"), controls);
 }

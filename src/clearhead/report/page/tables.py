@@ -3,7 +3,10 @@
 from collections.abc import Container, Iterable, Sequence
 from html import escape
 
-__all__ = ["bar", "table"]
+__all__ = ["EXACT", "bar", "table"]
+
+#: Beside the heading of numbers that are neither pooled nor truncated.
+EXACT = '<span class="mark exact">exact</span>'
 
 
 def bar(share: float) -> str:
