@@ -232,6 +232,8 @@ def test_a_long_text_folds_by_paragraph(opened, paragraphs):
 
 def test_a_token_without_a_row_says_why(opened, long):
     page = opened(long.html)
+    page.page.locator("#t-0").hover()
+    assert "cannot be looked from" not in page.text("#readout")
     page.page.locator("#t-0").click()
     assert chosen(page) == "t-599"
     assert "only the rows of 200 tokens, from 400 to 599 were kept" in page.text("#readout")

@@ -51,6 +51,14 @@ def test_each_token_of_the_answer_as_a_table(opened, three):
     judge(page, each[1]["contribution"])
 
 
+def test_a_token_of_the_answer_without_a_row_is_no_button(opened, three):
+    three.tree["look"]["documents"]["each"][0]["position"] = 3
+    page = opened(three.html)
+    table = page.shown_details("Each token of the answer")
+    assert page.cells(table)[0][:2] == ["␣w3", "3"]
+    assert page.page.locator(f"{table} button").count() == 5
+
+
 def test_the_head_line_is_about_the_answer(opened, three):
     static, living = opened(three.html, script=False), opened(three.html)
     fact = f"{answer_fact(three.tree['look']['documents'], 'contribution')}."
