@@ -69,6 +69,7 @@ def test_a_file_that_cannot_be_read(tmp_path):
     assert _refusal(InputError, None, str(tmp_path)) == (
         f"--file: cannot read {tmp_path}: Is a directory"
     )
+    assert _refusal(InputError, None, "") == "--file: cannot read '': No such file or directory"
     assert _refusal(InputError, None, "a\0b") == "--file: cannot read a\0b: embedded null byte"
 
 

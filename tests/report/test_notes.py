@@ -75,6 +75,8 @@ def test_control_tokens_in_a_passage_are_named_as_what_they_were_read_as():
         " as plain text, so that nothing in there could end or begin a message."
     )
     assert "in the name of a passage is" in second.text
+    _, third = notes_for_answer(DOCUMENTS, {None: ["</s>"]})
+    assert "What reads </s> in the answer is the name of" in third.text
 
 
 def test_an_answer_that_was_cut_says_so():

@@ -62,6 +62,10 @@ def test_contents_must_be_text():
     with pytest.raises(TokenError) as raised:
         written(ChatTemplate(PLAIN), [{"role": "user", "content": [{"type": "image"}]}])
     assert str(raised.value) == "messages: message 0: expected its content as text, got list"
+    source = PLAIN.replace("m.content", "m.content + 'x'")
+    with pytest.raises(TokenError) as raised:
+        written(ChatTemplate(source), [*chat("a"), {"role": "user", "content": None}])
+    assert str(raised.value) == "messages: message 1: expected its content as text, got None"
 
 
 def test_a_mark_that_the_template_holds_is_made_longer():

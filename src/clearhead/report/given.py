@@ -145,7 +145,7 @@ def _bytes_of(file: str | None, option: str) -> bytes:
             return stream.read(_LARGEST_TEXT + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{option}: cannot read {file}: {reason}") from error
+        raise InputError(f"{option}: cannot read {file or repr(file)}: {reason}") from error
 
 
 def _decoded(data: bytes, name: str, option: str = "text") -> str:

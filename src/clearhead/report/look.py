@@ -13,6 +13,7 @@ from clearhead.report.documents.looking import look_at_answer
 from clearhead.report.fragment import render_fragment
 from clearhead.report.notes import notes_for_answer
 from clearhead.report.page import PageValues, write_report
+from clearhead.report.page.values import MOST_ROWS
 from clearhead.report.parts import LookReport, Measure
 from clearhead.report.terminal import Terminal
 from clearhead.report.text import render_text
@@ -22,9 +23,6 @@ if TYPE_CHECKING:  # these bring torch, which the command line imports only when
     from clearhead.tracing.traced import Trace
 
 __all__ = ["Look", "look"]
-
-#: Rows of an answer that a page takes along; of a longer one it chooses those near the token.
-_PAGE_ROWS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +56,8 @@ class Look:
         Raises:
             InputError: it cannot be written there.
         """
-        seen = self.surveyed
-        if seen is not None and len(seen.rows) > _PAGE_ROWS:
+        seen = self.surveyed  # of a longer answer the page chooses the rows near the token
+        if seen is not None and len(seen.rows) > MOST_ROWS:
             seen = None
         return write_report(self.trace, self.report, path, surveyed=seen, command=command)
 

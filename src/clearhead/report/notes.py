@@ -65,16 +65,20 @@ def notes_for(by: Measure, heads: HeadTable, first_token: FirstToken) -> tuple[N
     return (*sink, _CONTRIBUTION, _SHARE[by], _NOT_AN_EXPLANATION)
 
 
-def notes_for_answer(documents: Documents, plain: Mapping[str, Sequence[str]]) -> tuple[Note, ...]:
+def notes_for_answer(
+    documents: Documents, plain: Mapping[str | None, Sequence[str]]
+) -> tuple[Note, ...]:
     """Say what the shares of an answer are, and what was made of control tokens in its prompt.
 
     Args:
         documents: the answer, and where its tokens drew from.
-        plain: names of control tokens that were read as plain text, by the passage or message.
+        plain: names of control tokens that were read as plain text, by the passage or message;
+            None is the answer, and an empty name the name of a passage.
     """
     notes = [_READ_BY_ANSWER]
     for name, found in plain.items():
-        where = f"{visible(name)!r:.80}" if name else "the name of a passage"
+        unnamed = "the answer" if name is None else "the name of a passage"
+        where = f"{visible(name)!r:.80}" if name else unnamed
         names = ", ".join(visible(one) for one in sorted(set(found)))
         notes.append(
             Note(

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from clearhead.errors import TokenError, gathered
 
-__all__ = ["ChatTemplate", "default_template"]
+__all__ = ["ChatTemplate", "check_messages", "default_template"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class ChatTemplate:
         Raises:
             TokenError: messages of a wrong form, or a template that fails or refuses them.
         """
-        _check(messages)
+        check_messages(messages)
         # Most runs write out no chat, and the language of templates takes a while to import.
         from clearhead.tokens.template import run_template
 
@@ -65,8 +65,15 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
-def _check(messages: Sequence[object]) -> None:
-    """Refuse messages that no template could write out, all faults at once."""
+def check_messages(messages: Sequence[object]) -> None:
+    """Refuse messages that no template could write out, all faults at once.
+
+    Args:
+        messages: whatever was given as messages.
+
+    Raises:
+        TokenError: there is none, or one has no role or no content.
+    """
     if not messages:
         raise TokenError("messages: expected at least one chat message, got none")
     faults = [

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clearhead.errors import TokenError, gathered
-from clearhead.tokens.chat import ChatTemplate
+from clearhead.tokens.chat import ChatTemplate, check_messages
 
 __all__ = ["Written", "written"]
 
@@ -40,19 +40,24 @@ def written(template: ChatTemplate, messages: Sequence[Mapping[str, Any]]) -> Wr
         TokenError: messages that no template could write out, a template that refuses them, or one
             that leaves out or changes what they say.
     """
-    text = template.render(messages)
+    check_messages(messages)
     faults = [
-        f"message {place}: expected its content as text, got {type(message['content']).__name__}"
+        f"message {place}: expected its content as text, got {_kind(message['content'])}"
         for place, message in enumerate(messages)
         if not isinstance(message["content"], str)
     ]
     if faults:
         raise TokenError(gathered("messages", faults))
+    text = template.render(messages)
     marks = [_mark(place, template.source) for place in range(len(messages))]
     marked = [{**message, "content": mark} for message, mark in zip(messages, marks, strict=True)]
     frame = _between(template.render(marked), marks)
     contents = [str(message["content"]) for message in messages]
     return Written(text, tuple(_located(text, frame, contents)))
+
+
+def _kind(content: object) -> str:
+    return "None" if content is None else type(content).__name__
 
 
 def _mark(place: int, source: str) -> str:

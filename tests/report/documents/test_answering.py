@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
 import clearhead as ch
 from clearhead.errors import InputError, TraceError, UnsupportedError
@@ -104,6 +105,22 @@ def test_a_model_of_transformers_answers_with_its_own_generate(tiny_llama, reade
         tiny_llama.generation_config.eos_token_id = named
         again = write_answer(tiny_llama, prompt, words, most=6)
         assert (again.ids, again.ended_by) == (ids[:end], "end_token")
+
+
+def test_a_model_of_transformers_answers_greedily_whatever_its_own_settings_say(tiny_llama, reader):
+    words = words_of(reader())
+    tiny_llama.generation_config.eos_token_id = None
+    prompt = [5, 5, 5, 9, 5, 9]
+    tokens = list(prompt)
+    for _ in range(8):
+        with torch.no_grad():
+            tokens.append(int(tiny_llama(torch.tensor([tokens])).logits[0, -1].argmax()))
+    own = tiny_llama.generation_config
+    own.repetition_penalty, own.no_repeat_ngram_size = 5.0, 1
+    own.suppress_tokens, own.forced_eos_token_id = [tokens[6]], 3
+    made = write_answer(tiny_llama, prompt, words, most=8)
+    assert made.ids == tuple(tokens[6:])
+    assert tiny_llama.generation_config is own
 
 
 def test_what_a_window_forgot_is_read_again(reader):

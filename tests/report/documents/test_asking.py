@@ -20,6 +20,15 @@ FAULTS = {
     ),
     "passages= holds no passage": Question(passages={}, question="a"),
     "passages= must be texts by name, got int as 'b'": Question(passages={"b": 3}, question="a"),
+    "text: an answer follows a text or a list of chat messages, got one message: give [message]": (
+        Question({"role": "user", "content": "a"}, answer="b")
+    ),
+    "text: an answer follows a text or a list of chat messages, got an empty list: give at least "
+    "one message": Question([], answer="b"),
+    "text: an answer follows a text or a list of chat messages, got a list of texts: give one "
+    "text, or passages= and question=": Question(["a", "c"], answer="b"),
+    "text: an answer follows a text or a list of chat messages, got list: give what its tokens "
+    "say": Question([5, 6], answer="b"),
     "passage 'passage 2' is empty": Question(passages=["a", " "], question="a"),
 }
 
@@ -53,6 +62,26 @@ def test_passages_of_a_list_are_numbered():
     assert Question(passages=["x", "y"]).named == {"passage 1": "x", "passage 2": "y"}
     assert Question(passages={"n": "x"}).named == {"n": "x"}
     assert Question(question="q").named == {}
+
+
+def test_a_passage_without_a_name_is_numbered():
+    assert Question(passages={"": "x", "b": "y", " \n": "z"}).named == {
+        "passage 1": "x",
+        "b": "y",
+        "passage 3": "z",
+    }
+    assert Question(passages={"": "x", "passage 1": "y"}).named == {
+        "passage 1 (no name)": "x",
+        "passage 1": "y",
+    }
+
+
+def test_all_that_is_read_is_there_by_name():
+    asked = Question(passages={"a": "x"}, question="q", answer="b")
+    assert asked.texts == {"a": "x", "the question": "q", "the answer": "b"}
+    messages = [{"role": "user", "content": "x"}, {"role": "user", "content": None}, {}]
+    assert Question(messages).texts == {"message 0": "x"}
+    assert Question("t", answer="b").texts == {"the text": "t", "the answer": "b"}
 
 
 def test_an_answer_has_at_most_64_tokens_unless_more_are_asked_for():

@@ -3,7 +3,7 @@
 import pytest
 
 from clearhead.errors import TokenError
-from clearhead.report.documents.fitting import check_fits
+from clearhead.report.documents.fitting import check_bytes, check_fits
 from clearhead.report.documents.parts import Segment
 from clearhead.report.documents.prompt import Prompt
 from clearhead.tokens.placing import PlacedText
@@ -33,10 +33,30 @@ def test_what_fits_fits():
 
 
 def test_the_last_passage_is_named_first():
-    assert refused(prompt(100, 200), most=413) == (
-        "the prompt takes 350 tokens and the answer up to 64; tiny reads 413: 1 too many. What "
-        "does not fit: 'b.txt' (200 tokens, 1 too many)"
+    assert refused(prompt(100, 200), most=350) == (
+        "the prompt takes 350 tokens and the answer up to 64; tiny reads 350: 64 too many. What "
+        "does not fit: 'b.txt' (200 tokens, 64 too many)"
     )
+
+
+@pytest.mark.parametrize(("most", "over", "room"), [(413, 1, 63), (351, 63, 1)])
+def test_where_only_the_answer_is_too_long_the_largest_that_fits_is_said(most, over, room):
+    assert refused(prompt(100, 200), most=most) == (
+        f"the prompt takes 350 tokens and the answer up to 64; tiny reads {most}: {over} too many. "
+        f"Give max_new_tokens of at most {room}, or shorten the prompt"
+    )
+
+
+def test_what_cannot_fit_by_its_size_is_named_before_it_is_cut():
+    texts = {"small": "he", "large": "é" * 640, "larger": "x" * 3000}
+    with pytest.raises(TokenError) as raised:
+        check_bytes(texts, most=5, model="tiny")
+    assert str(raised.value) == (
+        "the prompt is too large: tiny reads 5 tokens. What does not fit: 'larger' (3,000 bytes); "
+        "'large' (1,280 bytes)"
+    )
+    check_bytes({"large": "é" * 640}, most=5, model="tiny")
+    check_bytes(texts, most=None, model="tiny")
 
 
 def test_every_passage_beyond_the_room_is_named():

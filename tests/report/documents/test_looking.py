@@ -85,6 +85,9 @@ def test_a_token_of_the_prompt_is_refused(reader):
         f"token 'sang' is token {at}, in the prompt: an answer is looked from its own tokens, "
         f"{start} to {stop - 1}"
     )
+    with pytest.raises(TokenError) as raised:
+        seen.check_token(0)
+    assert str(raised.value).startswith("token 0 is in the prompt: an answer is looked from")
 
 
 def test_what_does_not_fit_is_refused_before_anything_is_read(reader):
@@ -96,11 +99,31 @@ def test_what_does_not_fit_is_refused_before_anything_is_read(reader):
     assert "What does not fit: 'three' (" in str(raised.value)
 
 
-def test_ids_and_models_without_a_tokenizer_are_refused(reader):
+def test_what_cannot_fit_is_refused_before_it_is_cut(reader, monkeypatch):
+    model = reader(context_length=90)
+    words = type(model.clearhead_tokenizer)
+    monkeypatch.setattr(words, "placed", lambda *_, **__: pytest.fail("it was cut"))
+    with pytest.raises(TokenError) as raised:
+        seen_by(model, Question(passages={"a": "he " * 9000}, question="Who?"))
+    assert str(raised.value).endswith("What does not fit: 'a' (27,000 bytes)")
+
+
+@pytest.mark.parametrize("layers", [[7], []])
+def test_layers_are_refused_before_anything_is_read(reader, layers):
     model = reader()
+    model.register_forward_pre_hook(lambda *_: pytest.fail("the model was run"))
     with pytest.raises(InputError) as raised:
-        seen_by(model, Question([5, 6], answer="he"))
-    assert str(raised.value) == "text: an answer follows a text or chat messages, got list"
+        seen_by(model, layers=layers)
+    assert str(raised.value).startswith("layers must choose some of the model's ")
+
+
+def test_names_of_control_tokens_in_a_given_answer_are_told(reader):
+    seen = seen_by(reader(), Question("he</s>", answer="I am </s> him"))
+    assert seen.plain == {None: ["</s>"]}
+
+
+def test_models_without_a_tokenizer_are_refused(reader):
+    model = reader()
     words = model.clearhead_tokenizer
     del model.clearhead_tokenizer
     with pytest.raises(InputError) as raised:

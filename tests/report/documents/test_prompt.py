@@ -141,19 +141,27 @@ def test_a_text_is_one_message_as_it_is():
 )
 def test_an_answer_follows_a_text_after_one_space(text, answer, expected):
     words = tokenizer(None)
-    ids = with_answer(words, text_prompt(words, text), answer)
+    ids = with_answer(words, text_prompt(words, text), answer).ids
     assert words.decode(ids) == expected
     assert not {0, 1} & set(ids)
+
+
+def test_names_of_control_tokens_in_an_answer_are_told():
+    words = tokenizer(None)
+    prompt = text_prompt(words, "he</s>")
+    given = with_answer(words, prompt, "a </s>\n<s>b")
+    assert (given.text, given.plain) == ("a </s>\n<s>b", ("</s>", "<s>"))
+    assert (given.ended_by, given.cache) == (None, None)
 
 
 def test_an_answer_follows_a_chat_at_once():
     words = tokenizer(begins=True, special_tokens=BOS)
     prompt = question_prompt(words, {"a": "b</s>"}, "Who?")
-    assert words.decode(with_answer(words, prompt, "he")) == "he"
+    assert words.decode(with_answer(words, prompt, "he").ids) == "he"
     # "h" ends the prompt, "e" begins the answer: together they would be one token
     merged = tokenizer(TEMPLATE.replace("assistant\n", "h"), begins=True, special_tokens=BOS)
     prompt = question_prompt(merged, {}, "Who?")
-    assert merged.decode(with_answer(merged, prompt, "e")) == "e"
+    assert merged.decode(with_answer(merged, prompt, "e").ids) == "e"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The answer: written by the model, most probable token by token, or given; and its trace."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,11 @@ if TYPE_CHECKING:  # these bring torch, which the command line imports only when
     from clearhead.tracing.traced import Trace
     from clearhead.transformer.cache import KVCache
 
-__all__ = ["Written", "check_answers", "traced", "write_answer"]
+__all__ = ["ModelAnswer", "check_answers", "traced", "write_answer"]
 
 
 @dataclass(frozen=True, eq=False)
-class Written:
+class ModelAnswer:
     """What a model wrote after a prompt.
 
     Attributes:
@@ -58,7 +59,7 @@ def check_answers(model: Any, name: str) -> None:
 
 def write_answer(
     model: Any, prompt: Sequence[int], words: "TextTokenizer", *, most: int
-) -> Written:
+) -> ModelAnswer:
     """Have a model answer, each time with its most probable token.
 
     Args:
@@ -133,7 +134,9 @@ def _goes_on(cache: "KVCache", start: int, end: int) -> bool:
     return not any(True for _ in cache.losses(end))
 
 
-def _by_ours(model: Any, prompt: Sequence[int], words: "TextTokenizer", *, most: int) -> Written:
+def _by_ours(
+    model: Any, prompt: Sequence[int], words: "TextTokenizer", *, most: int
+) -> ModelAnswer:
     from clearhead.transformer.generation.asking import Asked, prepare
     from clearhead.transformer.generation.settings import Sampling
 
@@ -149,32 +152,49 @@ def _by_ours(model: Any, prompt: Sequence[int], words: "TextTokenizer", *, most:
     (made,) = writing.generated()
     ended = made.stopped_by == "end_token"
     ids = made.token_ids[:-1] if ended else made.token_ids
-    return Written(ids, made.text or "", "end_token" if ended else "max_new_tokens", cache)
+    return ModelAnswer(ids, made.text or "", "end_token" if ended else "max_new_tokens", cache)
 
 
-def _by_theirs(model: Any, prompt: Sequence[int], words: "TextTokenizer", *, most: int) -> Written:
+def _by_theirs(
+    model: Any, prompt: Sequence[int], words: "TextTokenizer", *, most: int
+) -> ModelAnswer:
     import torch
+    from transformers import GenerationConfig
 
     from clearhead.transformer.generation.wording import Wording
 
     ids = torch.tensor([list(prompt)], device=next(model.parameters()).device)
     end = _end_tokens(model, words)
-    with status("reading the prompt and answering …"), torch.no_grad():
-        made = model.generate(
-            ids,
-            attention_mask=torch.ones_like(ids),
-            max_new_tokens=most,
-            do_sample=False,
-            num_beams=1,
-            eos_token_id=end or None,
-            pad_token_id=end[0] if end else 0,
-        )
+    greedy = GenerationConfig(
+        max_new_tokens=most,
+        do_sample=False,
+        num_beams=1,
+        eos_token_id=end or None,
+        pad_token_id=end[0] if end else 0,
+    )
+    with status("reading the prompt and answering …"), torch.no_grad(), _led_by(model, greedy):
+        made = model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=greedy)
     tokens: list[int] = made[0, len(prompt) :].tolist()
     ended = bool(tokens) and tokens[-1] in end
     kept = tokens[:-1] if ended else tokens
     wording = Wording(words, follows=prompt[-1])
     text = "".join([*map(wording.add, kept), wording.finish()])
-    return Written(tuple(kept), text, "end_token" if ended else "max_new_tokens", None)
+    return ModelAnswer(tuple(kept), text, "end_token" if ended else "max_new_tokens", None)
+
+
+@contextmanager
+def _led_by(model: Any, settings: Any) -> Generator[None]:
+    """Have a model of transformers write by these settings alone.
+
+    It fills what they leave open from its own: penalties and forced or suppressed tokens, with
+    which the answer would not be the most probable one.
+    """
+    own = model.generation_config
+    model.generation_config = settings
+    try:
+        yield
+    finally:
+        model.generation_config = own
 
 
 def _end_tokens(model: Any, words: "TextTokenizer") -> list[int]:

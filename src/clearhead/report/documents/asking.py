@@ -44,6 +44,18 @@ class Question:
         return dict(_named(self.passages or ()))
 
     @property
+    def texts(self) -> dict[str, str]:
+        """All that the model is to read, by name, with the answer that was given."""
+        beside = {"the question": self.question, "the answer": self.answer}
+        said = (
+            {f"message {place}": one.get("content") for place, one in enumerate(self.text)}
+            if _are_messages(self.text)
+            else {"the text": self.text}
+        )
+        everything = {**beside, **said, **self.named}
+        return {name: text for name, text in everything.items() if isinstance(text, str)}
+
+    @property
     def longest_answer(self) -> int:
         """Most tokens of the model's own answer."""
         return ANSWER_TOKENS if self.max_new_tokens is None else self.max_new_tokens
@@ -61,6 +73,8 @@ def question_faults(asked: Question) -> Iterator[str]:
         yield "question= is asked with passages= or alone; leave out the text"
     if asked.question is None and asked.passages is None and asked.text is None:
         yield "text: expected a text to look at, or question="
+    if asked.is_asked and asked.text is not None:
+        yield from _text_faults(asked.text)
     for name in ("question", "answer"):
         given = getattr(asked, name)
         if given is not None and not isinstance(given, str):
@@ -75,8 +89,42 @@ def question_faults(asked: Question) -> Iterator[str]:
 
 def _named(passages: Any) -> Iterator[tuple[Any, Any]]:
     """The passages with their names, whatever was given as either."""
-    numbered = ((f"passage {place}", text) for place, text in enumerate(passages, start=1))
-    yield from passages.items() if isinstance(passages, Mapping) else numbered
+    given: Any = cast("Any", passages) if isinstance(passages, Mapping) else {}
+    unnamed: Any = () if given else cast("Any", passages)
+    names: Any = given or [""] * len(unnamed)
+    texts: Any = given.values() if given else unnamed
+    for place, (name, text) in enumerate(zip(names, texts, strict=True), start=1):
+        number = f"passage {place}"
+        while number in given:
+            number = f"{number} (no name)"
+        yield (number if isinstance(name, str) and not name.strip() else name), text
+
+
+def _are_messages(text: Any) -> bool:
+    return bool(text) and _all_are(text, Mapping)
+
+
+def _all_are(text: Any, kind: Any) -> bool:
+    """Whether it is a sequence of nothing else."""
+    return isinstance(text, Sequence) and all(
+        isinstance(one, kind) for one in cast("Sequence[object]", text)
+    )
+
+
+def _text_faults(text: Any) -> Iterator[str]:
+    """Say what to give in place of what no answer can follow."""
+    if isinstance(text, str) or _are_messages(text):
+        return
+    told = "text: an answer follows a text or a list of chat messages"
+    kind = type(text).__name__
+    if isinstance(text, Mapping):
+        yield f"{told}, got one message: give [message]"
+    elif isinstance(text, Sequence) and not text:
+        yield f"{told}, got an empty {kind}: give at least one message"
+    elif _all_are(text, str):
+        yield f"{told}, got a list of texts: give one text, or passages= and question="
+    else:
+        yield f"{told}, got {kind}: give what its tokens say"
 
 
 def _passage_faults(passages: Any) -> Iterator[str]:

@@ -1,12 +1,42 @@
 """What does not fit into a model's context, by name and length, before the model is run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from clearhead.errors import TokenError
 from clearhead.report.documents.prompt import Prompt
 from clearhead.report.figures import counted
 
-__all__ = ["check_fits"]
+__all__ = ["check_bytes", "check_fits"]
+
+#: No text has so many bytes a token; one that has more for each position is not cut at all.
+_MOST_BYTES = 256
+
+
+def check_bytes(texts: Mapping[str, str], *, most: int | None, model: str) -> None:
+    """Refuse texts that cannot fit, by their size, before the time is spent to cut them.
+
+    Args:
+        texts: what the model is to read, by name.
+        most: tokens the model reads; None is any number.
+        model: its name.
+
+    Raises:
+        TokenError: they are too large.
+    """
+    if most is None:
+        return
+    sizes = {name: len(text.encode("utf-8", "surrogatepass")) for name, text in texts.items()}
+    left, named = sum(sizes.values()), list[str]()
+    for name in sorted(sizes, key=lambda one: -sizes[one]):
+        if left <= _MOST_BYTES * most:
+            break
+        left -= sizes[name]
+        named.append(f"{name!r:.80} ({sizes[name]:,} bytes)")
+    if named:
+        raise TokenError(
+            f"the prompt is too large: {model} reads {counted(most, 'token')}. What does not fit: "
+            f"{'; '.join(named)}"
+        )
 
 
 def check_fits(prompt: Prompt, *, answer: int, most: int | None, model: str, given: bool) -> None:
@@ -32,6 +62,9 @@ def check_fits(prompt: Prompt, *, answer: int, most: int | None, model: str, giv
         f"the prompt takes {counted(len(prompt.ids), 'token')} and {asks}; {model} reads {most:,}: "
         f"{beyond:,} too many"
     )
+    room = answer - beyond
+    if not given and room > 0:
+        raise TokenError(f"{told}. Give max_new_tokens of at most {room:,}, or shorten the prompt")
     named = list(_too_much(prompt, beyond))
     if named:
         raise TokenError(f"{told}. What does not fit: {'; '.join(named)}")

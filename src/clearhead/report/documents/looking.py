@@ -10,15 +10,13 @@ from clearhead.report.documents.parts import Answer, Documents
 from clearhead.report.terminal import status
 
 if TYPE_CHECKING:  # these bring torch, which the command line imports only when it has to
-    from clearhead.report.documents.prompt import Prompt
+    from clearhead.report.documents.answering import ModelAnswer
+    from clearhead.report.documents.prompt import GivenAnswer, Prompt
     from clearhead.tokens.tokenizer import TextTokenizer
     from clearhead.tracing.survey import Survey
     from clearhead.tracing.traced import Trace
 
 __all__ = ["LookedAtAnswer", "look_at_answer"]
-
-#: Links of each row that a page lists.
-_LINKS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +27,14 @@ class LookedAtAnswer:
         trace: of its rows.
         surveyed: all heads, for each of its tokens.
         documents: where they drew from.
-        plain: names of control tokens that were read as plain text, by segment.
+        plain: names of control tokens that were read as plain text, by segment; ``None`` is the
+            answer.
     """
 
     trace: "Trace"
     surveyed: "Survey"
     documents: Documents
-    plain: dict[str, list[str]]
+    plain: dict[str | None, list[str]]
 
     def check_token(self, token: int | str) -> None:
         """Refuse to look from a token that is none of the answer's.
@@ -48,9 +47,10 @@ class LookedAtAnswer:
         """
         position, answer = self.trace.find(token), self.documents.answer
         if not answer.start <= position < answer.stop:
+            place = "" if token == position else f" token {position},"
             raise TokenError(
-                f"token {token!r:.60} is token {position}, in the prompt: an answer is looked from "
-                f"its own tokens, {answer.start} to {answer.stop - 1}"
+                f"token {token!r:.60} is{place} in the prompt: an answer is looked from its own "
+                f"tokens, {answer.start} to {answer.stop - 1}"
             )
 
 
@@ -78,41 +78,49 @@ def look_at_answer(
     the KV cache, and in the trace once more.
     """
     from clearhead.report.documents.answering import check_answers, traced, write_answer
-    from clearhead.report.documents.fitting import check_fits
+    from clearhead.report.documents.fitting import check_bytes, check_fits
     from clearhead.report.documents.prompt import with_answer
     from clearhead.report.documents.shares import documents_of
+    from clearhead.report.page.values import SURVEYED_LINKS
+    from clearhead.tracing.choosing import chosen_layers
     from clearhead.tracing.models import traceable
     from clearhead.tracing.survey import survey
 
     adapter = traceable(model)
     check_answers(model, adapter.name)
+    chosen_layers(layers, {"": [site.layer for site in adapter.sites()]})
     words = _words(adapter.tokenizer if tokenizer is None else tokenizer)
+    check_bytes(asked.texts, most=adapter.context_length, model=adapter.name)
     prompt = _prompt(words, asked)
     given = None if asked.answer is None else with_answer(words, prompt, asked.answer)
     check_fits(
         prompt,
-        answer=asked.longest_answer if given is None else len(given),
+        answer=asked.longest_answer if given is None else len(given.ids),
         most=adapter.context_length,
         model=adapter.name,
         given=given is not None,
     )
-    written = None if given else write_answer(model, prompt.ids, words, most=asked.longest_answer)
-    ids = given or (written.ids if written else ())
-    answer = Answer(
-        text=written.text if written else asked.answer or "",
-        start=len(prompt.ids),
-        stop=len(prompt.ids) + len(ids),
-        generated=written is not None,
-        ended_by=written.ended_by if written else None,
-    )
+    told = given
+    if told is None:
+        told = write_answer(model, prompt.ids, words, most=asked.longest_answer)
     with status("tracing the answer …"):
-        cache = written.cache if written else None
-        found = traced(model, prompt.ids, ids, cache=cache, layers=layers, words=words)
-        seen = survey(found, links=_LINKS)
+        found = traced(model, prompt.ids, told.ids, cache=told.cache, layers=layers, words=words)
+        seen = survey(found, links=SURVEYED_LINKS)
     documents = documents_of(
-        seen, segments=prompt.segments, answer=answer, question=prompt.question
+        seen, segments=prompt.segments, answer=_answer(prompt, told), question=prompt.question
     )
-    return LookedAtAnswer(found, seen, documents, prompt.plain_names())
+    return LookedAtAnswer(found, seen, documents, _plain_names(prompt, given))
+
+
+def _answer(prompt: "Prompt", told: "GivenAnswer | ModelAnswer") -> Answer:
+    start = len(prompt.ids)
+    generated = told.ended_by is not None
+    return Answer(told.text, start, start + len(told.ids), generated, told.ended_by)
+
+
+def _plain_names(prompt: "Prompt", given: "GivenAnswer | None") -> dict[str | None, list[str]]:
+    own = {None: list(given.plain)} if given is not None and given.plain else {}
+    return {**prompt.plain_names(), **own}
 
 
 def _words(tokenizer: Any) -> "TextTokenizer":
@@ -131,8 +139,4 @@ def _prompt(words: "TextTokenizer", asked: Question) -> "Prompt":
         return question_prompt(words, asked.named, asked.question)
     if are_messages(asked.text):
         return messages_prompt(words, asked.text)
-    if isinstance(asked.text, str):
-        return text_prompt(words, asked.text)
-    raise InputError(
-        f"text: an answer follows a text or chat messages, got {type(asked.text).__name__}"
-    )
+    return text_prompt(words, asked.text)

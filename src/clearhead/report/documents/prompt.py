@@ -9,7 +9,14 @@ from clearhead.report.documents.parts import Segment
 from clearhead.tokens.placing import PlacedText
 from clearhead.tokens.tokenizer import TextTokenizer
 
-__all__ = ["Prompt", "messages_prompt", "question_prompt", "text_prompt", "with_answer"]
+__all__ = [
+    "GivenAnswer",
+    "Prompt",
+    "messages_prompt",
+    "question_prompt",
+    "text_prompt",
+    "with_answer",
+]
 
 #: What a model that was not taught to chat reads before it writes.
 _ANSWER = "\n\nAnswer:"
@@ -49,6 +56,25 @@ class Prompt:
             inside = (one for one in self.segments if one.start <= tokens.start < one.stop)
             found.setdefault(next((one.name for one in inside), ""), []).append(name)
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class GivenAnswer:
+    """An answer that was given, as it stands after a prompt.
+
+    Attributes:
+        ids: its tokens.
+        text: what it says.
+        plain: names of control tokens in it that were read as plain text.
+        ended_by: None: nothing ended it but itself.
+        cache: None: nothing was read.
+    """
+
+    ids: tuple[int, ...]
+    text: str
+    plain: tuple[str, ...]
+    ended_by: None = None
+    cache: None = None
 
 
 def question_prompt(words: TextTokenizer, passages: Mapping[str, str], question: str) -> Prompt:
@@ -117,8 +143,8 @@ def text_prompt(words: TextTokenizer, text: str) -> Prompt:
     return Prompt(placed, (), (segment,), None, " ")
 
 
-def with_answer(words: TextTokenizer, prompt: Prompt, answer: str) -> tuple[int, ...]:
-    """The tokens of a given answer, as they stand after a prompt.
+def with_answer(words: TextTokenizer, prompt: Prompt, answer: str) -> GivenAnswer:
+    """A given answer, as it stands after a prompt.
 
     Args:
         words: the tokenizer.
@@ -133,12 +159,14 @@ def with_answer(words: TextTokenizer, prompt: Prompt, answer: str) -> tuple[int,
     start = len(before) + (0 if spaced else len(prompt.joint))
     text = f"{before}{'' if spaced else prompt.joint}{answer}"
     contents = (*prompt.contents, range(start, len(text)))
-    ids, own = words.placed(text, contents=contents).ids, prompt.ids
-    if ids[: len(own)] == own:
-        return ids[len(own) :]
+    whole, own = words.placed(text, contents=contents), prompt.ids
+    if whole.ids[: len(own)] == own:
+        plain = tuple(one.name for one in whole.plain if one.start >= len(before))
+        return GivenAnswer(whole.ids[len(own) :], answer, plain)
     # the end of the one and the beginning of the other would be one token: read apart, they are two
     alone = words.placed(text[len(before) :], contents=[range(len(text) - len(before))])
-    return tuple(one for one, span in zip(alone.ids, alone.spans, strict=True) if span[0] >= 0)
+    ids = (one for one, span in zip(alone.ids, alone.spans, strict=True) if span[0] >= 0)
+    return GivenAnswer(tuple(ids), answer, tuple(one.name for one in alone.plain))
 
 
 def _composed(passages: Mapping[str, str], question: str) -> tuple[str, list[tuple[str, range]]]:
