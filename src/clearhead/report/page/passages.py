@@ -6,11 +6,11 @@ from typing import Any
 
 from clearhead.report.figures import counted, percent
 from clearhead.report.page.tables import EXACT, bar, table
+from clearhead.report.sentences import ITSELF, TEMPLATE
 from clearhead.report.visible import visible
 
 __all__ = ["answer_fact", "passages"]
 
-_TEMPLATE, _ITSELF = "between them (the template)", "the answer itself, so far"
 
 _IS = (
     "This says which positions' vectors were read while the answer was written. It is no proof of"
@@ -29,7 +29,7 @@ def answer_fact(documents: dict[str, Any], by: str) -> str:
     by = by if average[by] is not None else "attention"
     names = [visible(segment["name"]) for segment in documents["segments"]]
     shares: list[float] = average[by]["segments"]
-    named = [*zip(shares, names, strict=True)] or [(average[by]["elsewhere"], _TEMPLATE)]
+    named = [*zip(shares, names, strict=True)] or [(average[by]["elsewhere"], TEMPLATE)]
     share, name = max(named, key=lambda pair: pair[0])
     measured = "incoming contribution" if by == "contribution" else "attention"
     over = f"on average over {counted(answer['stop'] - answer['start'], 'token')}"
@@ -74,8 +74,8 @@ def _by_passage(documents: dict[str, Any], shares: dict[str, Any]) -> str:
         (visible(part["name"]), f"{part['stop'] - part['start']:,}", share) for part, share in parts
     ]
     rest = [
-        (_TEMPLATE, "", shares["elsewhere"]),
-        (_ITSELF, "", shares["answer"]),
+        (TEMPLATE, "", shares["elsewhere"]),
+        (ITSELF, "", shares["answer"]),
     ]
     rows = [
         (escape(percent(share)), escape(name), escape(tokens), bar(share))
