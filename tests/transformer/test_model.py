@@ -47,8 +47,14 @@ def test_a_later_token_never_reaches_an_earlier_one(name, generator, seeded_weig
     read, changed = some_ids(generator, 2, 6), ids.clone()
     changed[:, 11:] = (changed[:, 11:] + 1) % VOCABULARY
     before, after = (run(model, each, source_ids=read) for each in (ids, changed))
-    assert torch.equal(before[:, :11], after[:, :11])
     assert not torch.equal(before[:, 11:], after[:, 11:])
+    assert_double(after[:, :11], before[:, :11])
+    if "experts" not in name:  # an expert's products round by how many tokens chose it
+        assert torch.equal(before[:, :11], after[:, :11])
+    # NaN times nothing is NaN: what reaches an earlier token however faintly would spoil it
+    early = torch.arange(17)[:, None] < 11
+    model.token_embedding.register_forward_hook(lambda _, __, x: x.where(early, torch.nan))
+    assert_double(run(model, ids, source_ids=read)[:, :11], before[:, :11])
 
 
 @pytest.mark.parametrize("name", ENCODERS)
