@@ -9,26 +9,16 @@ import sys
 import time
 from pathlib import Path
 
-import platformdirs
 import pytest
 
 from clearhead.errors import CheckpointError
 from clearhead.transformer.cache_folder import (
     alone,
-    cache_folder,
     read_seal,
     seal,
     whole_file,
     whole_folder,
 )
-
-
-def test_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CLEARHEAD_CACHE", "~/models")
-    assert cache_folder() == Path.home() / "models"
-    for unset in ("", None):
-        monkeypatch.setenv("CLEARHEAD_CACHE", unset or "")
-        assert cache_folder() == platformdirs.user_cache_path("clearhead")
 
 
 def make(target: Path, content: str = "all of it") -> None:

@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from clearhead.masks import Causal, Verdict
+from clearhead.native.attention import attend_row
 from clearhead.pipeline.kernels import gives_logsumexp, kernel, kernel_without_logsumexp
 from clearhead.pipeline.mending import block_rule, mended
 from clearhead.pipeline.recomputing import recomputing
@@ -221,6 +222,9 @@ def _with_logsumexp(
     query: Tensor, key: Tensor, value: Tensor, *, causal: bool, scale: float
 ) -> tuple[Tensor, Tensor]:
     """The kernel without a bias; of heads that share keys, a single row each goes in as several."""
+    native = None if causal else attend_row(query, key, value, scale=scale)
+    if native is not None:
+        return native
     run = partial(kernel, bias=None, causal=causal, scale=scale)
     heads, kv_heads = query.shape[1], key.shape[1]
     if causal or query.shape[2] > 1 or heads == kv_heads or query.dtype not in _HALF:

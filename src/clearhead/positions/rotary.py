@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from clearhead.errors import ShapeError
+from clearhead.native.rotary import turned
 from clearhead.positions.faults import refuse, whole
 from clearhead.positions.frequencies import frequencies
 from clearhead.positions.kinds import Rotary, unturnable
@@ -183,6 +184,9 @@ def rotate(
 def _turned(
     x: Float[Tensor, "batch heads n width"], phases: Phases
 ) -> Float[Tensor, "batch heads n width"]:
+    native = turned(x, phases.cosine, phases.sine, interleaved=phases.interleaved)
+    if native is not None:
+        return native
     wide = x.to(phases.cosine.dtype)
     if phases.interleaved:
         partners = wide.reshape(*x.shape[:-1], x.shape[-1] // 2, 2).flip(-1).flatten(-2)

@@ -4,7 +4,7 @@ Two kinds of model meet here: one that sends its quantities through the tap itse
 its sites are (:class:`SelfTapped`), and a transformers model, which ``huggingface`` teaches to.
 """
 
-from collections.abc import Collection, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from clearhead.errors import TraceError, UnsupportedError
+from clearhead.native.linear import linear
 from clearhead.pipeline.indexing import distinct
 from clearhead.pipeline.tap import Site
 
@@ -36,16 +37,18 @@ class OutputProjection:
     Attributes:
         weight: (d_model, heads · d_v); a view of the model's own weight.
         bias: (d_model,), or None.
+        product: what the model multiplies rows with it by; each rounds in its own way.
     """
 
     weight: Float[Tensor, "d_model width"]
     bias: Float[Tensor, "d_model"] | None
+    product: Callable[[Tensor, Tensor, Tensor | None], Tensor] = nn.functional.linear
 
     def __call__(self, joined: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch d_model"]:
         """``O = concat(C) · W_O + b_O``, by the call the model itself makes."""
         # under autocast the model multiplied in C's dtype, and a trace may lie on another device
         bias = None if self.bias is None else self.bias.to(joined)
-        return nn.functional.linear(joined, self.weight.to(joined), bias)
+        return self.product(joined, self.weight.to(joined), bias)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -201,7 +204,7 @@ class _Own:
             weight, bias = self._model.output_projection(site)
         except UnsupportedError:
             return None
-        return OutputProjection(weight.detach(), None if bias is None else bias.detach())
+        return OutputProjection(weight.detach(), None if bias is None else bias.detach(), linear)
 
 
 @contextmanager

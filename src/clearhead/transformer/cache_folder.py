@@ -16,31 +16,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
-import platformdirs
-
 from clearhead.errors import CheckpointError
 from clearhead.transformer.progress import say
+from clearhead.user_cache import VARIABLE, cache_folder
 
-__all__ = ["SEAL", "alone", "cache_folder", "read_seal", "seal", "whole_file", "whole_folder"]
-
-#: Names the folder to use instead of the user's cache folder.
-VARIABLE = "CLEARHEAD_CACHE"
+__all__ = ["SEAL", "alone", "read_seal", "seal", "whole_file", "whole_folder"]
 
 #: The file that says where a folder's weights come from, and what belongs to it.
 SEAL = "clearhead.json"
 
 #: Counted up when what this version writes differs from what an older one wrote.
 _LAYOUT = 1
-
-
-def cache_folder() -> Path:
-    """Where models are kept: ``$CLEARHEAD_CACHE``, or clearhead's folder in the user's cache."""
-    chosen = os.environ.get(VARIABLE)
-    return (
-        Path(chosen).expanduser().absolute()
-        if chosen
-        else platformdirs.user_cache_path("clearhead")
-    )
 
 
 @contextmanager

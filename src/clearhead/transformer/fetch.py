@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clearhead.errors import DownloadError
-from clearhead.transformer.cache_folder import alone, cache_folder, read_seal, seal, whole_folder
+from clearhead.transformer.cache_folder import alone, read_seal, seal, whole_folder
 from clearhead.transformer.progress import megabytes, said_progress
+from clearhead.user_cache import cache_folder
 
 __all__ = ["PACKAGES", "Package", "fetch", "sha256_of"]
 

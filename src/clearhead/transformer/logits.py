@@ -4,9 +4,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from clearhead.native.linear import linear
 from clearhead.transformer.config import TransformerConfig
 from clearhead.transformer.feed_forward import ACTIVATIONS
-from clearhead.transformer.linear import Linear, linear
+from clearhead.transformer.linear import Linear
 from clearhead.transformer.norms import make_norm
 
 __all__ = ["Logits"]

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from clearhead.native.norm import rms_norm
 from clearhead.transformer.config import TransformerConfig
 
 __all__ = ["RMSNorm", "make_norm"]
@@ -37,8 +38,11 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         """Normalise each vector of x."""
-        weight = self.weight
-        if weight is None or (x.dtype != torch.float32 and not self.offset):
+        weight, rounds = self.weight, x.dtype != torch.float32 and not self.offset
+        native = rms_norm(x, weight, epsilon=self.epsilon, offset=self.offset, rounds=rounds)
+        if native is not None:
+            return native
+        if weight is None or rounds:
             # in other dtypes the released models round before the product with w
             unit = self._normed(x, None).to(x.dtype)
             return unit if weight is None else weight * unit

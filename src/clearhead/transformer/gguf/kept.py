@@ -8,13 +8,13 @@ from typing import Any, cast
 from clearhead.errors import CheckpointError
 from clearhead.transformer.cache_folder import (
     alone,
-    cache_folder,
     read_seal,
     whole_file,
     whole_folder,
 )
 from clearhead.transformer.fetch import sha256_of
 from clearhead.transformer.progress import megabytes, say
+from clearhead.user_cache import cache_folder
 
 __all__ = ["folder_of"]
 
