@@ -1,4 +1,4 @@
-"""The RMS norm of a few rows, which takes PyTorch eight operations and longer than a product."""
+"""The RMS norm of one token, which takes PyTorch eight operations and longer than a product."""
 
 import torch
 from jaxtyping import Float
@@ -7,9 +7,6 @@ from torch import Tensor
 from clearhead.native.library import function, unseen
 
 __all__ = ["rms_norm"]
-
-#: Of more numbers PyTorch's operations take as long as reading them, on all cores.
-MOST = 2**15
 
 
 def rms_norm(
@@ -23,7 +20,8 @@ def rms_norm(
     """``y = (w + offset) · x / √(mean(x²) + ε)``, or None where PyTorch's operations must make it.
 
     Args:
-        x: rows.
+        x: one token's vector, or its heads' as (1, heads, 1, width); of several tokens None is
+            given, for theirs are to have PyTorch's bits.
         weight: w; None is none.
         epsilon: ε.
         offset: added to w.
@@ -33,7 +31,9 @@ def rms_norm(
     width = x.shape[-1]
     if (
         native is None
-        or not 0 < x.numel() <= MOST
+        or x.ndim < 2
+        or not x.shape[0] == x.shape[-2] == 1
+        or not x.numel()
         or (weight is not None and (weight.dtype != x.dtype or not weight.is_contiguous()))
         or not unseen(x, weight)
     ):
