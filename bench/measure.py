@@ -76,9 +76,10 @@ def calibrated(name: str) -> Iterator[None]:
 
 
 def child(script: Path, *arguments: object) -> dict[str, float]:
-    """Run a script in a process of its own and read the JSON object that it prints last."""
-    command = [sys.executable, str(script), *map(str, arguments)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    """Run a script of this folder in a process of its own and read the JSON it prints last."""
+    command = [sys.executable, "-m", f"bench.{script.stem}", *map(str, arguments)]
+    root = Path(__file__).parents[1]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=root)
     return json.loads(done.stdout.splitlines()[-1])
 
 

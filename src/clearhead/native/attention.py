@@ -40,7 +40,7 @@ def attend_row(
     query = query.contiguous()
     batch, heads, _, width = query.shape
     kv_heads, keys = key.shape[1:3]
-    context = query.new_empty(query.shape)
+    context = torch.empty_like(query)
     logsumexp = query.new_empty((batch, heads, 1), dtype=torch.float32)
     given = (tensor.data_ptr() for tensor in (query, key, value, context, logsumexp))
     sizes = (batch, kv_heads, heads // kv_heads, keys, width)

@@ -23,6 +23,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "rotate": (*[_POINTER] * 4, _LONG, _LONG, _LONG, _INT),
     "attend": (*[_POINTER] * 5, _FLOAT, *[_LONG] * 5, _POINTER, _POINTER, _INT),
 }
+_PLAIN = (Tensor, nn.Parameter)
 _DTYPES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
 # nothing public says whether vmap and its like or a mode that watches operations are at work
 _engine: Any = cast("Any", torch)._C  # noqa: SLF001  the line above
@@ -80,15 +81,16 @@ def unseen(*tensors: Tensor | None) -> bool:
         return False
     if torch.is_autocast_enabled("cpu"):
         return False
-    given = [tensor for tensor in tensors if tensor is not None]
-    for tensor in given:
-        if type(tensor) not in (Tensor, nn.Parameter) or not tensor.is_cpu:
+    tracked = not torch.is_inference_mode_enabled()
+    for tensor in tensors:
+        if tensor is None:
+            continue
+        if type(tensor) not in _PLAIN or not tensor.is_cpu or (tracked and _followed(tensor)):
             return False
-    if torch.is_inference_mode_enabled():
-        return True
-    graph = torch.is_grad_enabled()
-    return not any(
-        # tangents of forward-mode differentiation hang on tensors that look like any other
-        (graph and tensor.requires_grad) or _parts_of_dual(tensor).tangent is not None
-        for tensor in given
-    )
+    return True
+
+
+def _followed(tensor: Tensor) -> bool:
+    """Whether a gradient is wanted, or a tangent hangs on it, which no flag of the tensor shows."""
+    wanted = tensor.requires_grad and torch.is_grad_enabled()
+    return wanted or _parts_of_dual(tensor).tangent is not None

@@ -48,7 +48,7 @@ def linear(
     if native is not None:
         d_out, d_in = weight.shape
         x = x.contiguous()
-        made = x.new_empty((*x.shape[:-1], d_out))
+        made = x.new_empty((1,) * (x.ndim - 1) + (d_out,))
         given = (weight.data_ptr(), x.data_ptr(), None if bias is None else bias.data_ptr())
         native(*given, made.data_ptr(), d_out, d_in, torch.get_num_threads())
         return made
@@ -76,12 +76,13 @@ def _is_one_row(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     Several rows would be quicker too, but are rounded otherwise by some sizes; a trace that makes O
     again would then not have the bits of the run.
     """
-    return (
-        x.numel() == x.shape[-1] == weight.shape[1] <= WIDEST
-        and weight.numel() >= LEAST
-        and x.dtype == weight.dtype
-        and weight.is_contiguous()
-        and (bias is None or (bias.dtype == x.dtype and bias.shape == weight.shape[:1]))
-        and (bias is None or bias.is_contiguous())
-        and unseen(x, weight, bias)
-    )
+    width, dtype = x.shape[-1], x.dtype
+    if not (x.numel() == width == weight.shape[1] <= WIDEST and weight.dtype == dtype):
+        return False
+    if weight.numel() < LEAST or not weight.is_contiguous():
+        return False
+    if bias is not None and not (
+        bias.dtype == dtype and bias.shape == weight.shape[:1] and bias.is_contiguous()
+    ):
+        return False
+    return unseen(x, weight, bias)

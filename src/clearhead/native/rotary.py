@@ -1,5 +1,6 @@
 """Rotation of one token's heads, which takes PyTorch six operations."""
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -36,7 +37,7 @@ def turned(
     ):
         return None
     heads, width = x.shape[1], x.shape[3]
-    made = x.new_empty(x.shape)
+    made = torch.empty_like(x)
     given = (x.data_ptr(), cosine.data_ptr(), sine.data_ptr(), made.data_ptr())
     native(*given, heads, x.stride(1), width, interleaved)
     return made
