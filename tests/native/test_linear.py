@@ -37,9 +37,9 @@ def maker(request, monkeypatch):
 
 
 @pytest.mark.parametrize(("d_out", "d_in"), SIZES)
-@pytest.mark.parametrize("lead", [(), (1,), (1, 1), (3,), (2, 5), (70,), (0,), (2, 0)])
+@pytest.mark.parametrize("lead", [(), (1,), (1, 1), (0,), (2, 0)])
 @pytest.mark.parametrize("bias", [False, True])
-def test_it_is_pytorchs(d_out, d_in, lead, bias, maker, generator) -> None:
+def test_it_is_as_accurate_as_pytorchs(d_out, d_in, lead, bias, maker, generator) -> None:
     weight = torch.randn(d_out, d_in, generator=generator, dtype=torch.float64)
     b = torch.randn(d_out, generator=generator, dtype=torch.float64) if bias else None
     x = torch.randn(*lead, d_in, generator=generator, dtype=torch.float64)
@@ -130,13 +130,14 @@ def test_a_part_of_a_larger_tensor_is_its_own_weight(generator) -> None:
     torch.testing.assert_close(linear(x, weight).double(), expected, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("rows", [2, 5, 7, 40])
-@pytest.mark.parametrize("size", [(OUT, 300), (301, 300), (257, 768), (1, LEAST)])
+@pytest.mark.parametrize("lead", [(3,), (2, 5), (1, 7), (70,)])
+@pytest.mark.parametrize("size", [(OUT, 300), (301, 300), *SIZES])
 @pytest.mark.parametrize("bias", [False, True])
-def test_several_rows_have_pytorchs_bits(rows, size, bias, generator) -> None:
-    weight = torch.randn(size, generator=generator)
-    b = torch.randn(size[0], generator=generator) if bias else None
-    x = torch.randn(1, rows, size[1], generator=generator)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_several_rows_have_pytorchs_bits(lead, size, bias, dtype, maker, generator) -> None:
+    weight = torch.randn(size, generator=generator).to(dtype)
+    b = torch.randn(size[0], generator=generator).to(dtype) if bias else None
+    x = torch.randn(*lead, size[1], generator=generator).to(dtype)
     assert torch.equal(linear(x, weight, b), torch.nn.functional.linear(x, weight, b))
 
 
