@@ -41,7 +41,16 @@ def test_plain_tensors_may_be_read_unseen() -> None:
         assert unseen(x, weight)
 
 
-@pytest.mark.parametrize("other", [torch.zeros(3, device="meta"), Numbers(3)])
+@pytest.mark.parametrize(
+    "other",
+    [
+        torch.zeros(3, device="meta"),
+        Numbers(3),
+        torch.zeros(3, 3).to_sparse(),
+        torch.zeros(3).to_mkldnn(),
+        torch.zeros(3, dtype=torch.complex64).conj().imag,
+    ],
+)
 def test_other_tensors_may_not(other) -> None:
     assert not unseen(other)
 

@@ -9,7 +9,9 @@ from clearhead.tracing.layer_trace import value_norms
 from clearhead.tracing.models import OutputProjection
 from clearhead.tracing.recorder import KEEPABLE
 from clearhead.tracing.trace import trace
+from clearhead.transformer.model import Transformer
 from tests.tracing.families import TRACED, made
+from tests.transformer.tiny_models import some_ids, tiny_config
 
 
 @pytest.fixture(params=["llama", "mistral", "gpt2", "bert", "gemma2", "gpt_oss", "deepseek_v3"])
@@ -69,6 +71,20 @@ def test_so_it_has_in_every_dtype(dtype, tiny_llama, tiny_gpt2, ids):
             assert ours.same_bits
             assert torch.equal(ours.context, run.context)
             assert torch.equal(ours.output, run.output)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("length", [1, 2])
+def test_so_it_has_where_a_row_is_multiplied_by_native_code(dtype, length, generator):
+    # W_O of as many numbers as native code asks for
+    config = tiny_config(d_model=256, d_ff=256)
+    model = Transformer(config).eval().to(dtype)
+    ids = some_ids(generator, 1, length)
+    kept, again = trace(model, ids, keep=("context", "output")), trace(model, ids)
+    for ours, run in zip(again, kept, strict=True):
+        assert ours.same_bits
+        assert torch.equal(ours.context, run.context)
+        assert torch.equal(ours.output, run.output)
 
 
 def test_so_it_has_under_autocast(tiny_llama, ids):

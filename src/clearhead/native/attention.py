@@ -52,7 +52,8 @@ def attend_row(
 def _serves(query: Tensor, key: Tensor, value: Tensor) -> bool:
     return (
         query.shape[2] == 1
+        and key.shape == value.shape
+        and (query.shape[0], query.shape[3]) == (key.shape[0], key.shape[3])
         and key.dtype == value.dtype == query.dtype
-        and key.shape[3] == value.shape[3]
         and key.stride(3) == value.stride(3) == 1
     )

@@ -26,9 +26,9 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
 _PLAIN = (Tensor, nn.Parameter)
 _DTYPES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
 # nothing public says whether vmap and its like or a mode that watches operations are at work
-_engine: Any = cast("Any", torch)._C  # noqa: SLF001  the line above
-_transformed: Callable[[], bool] = _engine._are_functorch_transforms_active  # noqa: SLF001  likewise
-_watchers: Callable[[], int] = _engine._len_torch_dispatch_stack  # noqa: SLF001  likewise
+_engine: Any = cast("Any", torch)._C  # noqa: SLF001  nothing public tells
+_transformed: Callable[[], bool] = _engine._are_functorch_transforms_active  # noqa: SLF001  nothing public tells
+_watchers: Callable[[], int] = _engine._len_torch_dispatch_stack  # noqa: SLF001  nothing public tells
 _parts_of_dual: Callable[[Tensor], Any] = cast("Any", forward_ad).unpack_dual
 
 
@@ -72,7 +72,7 @@ def unseen(*tensors: Tensor | None) -> bool:
     """Whether what is made of these tensors may be made where PyTorch does not see it.
 
     Not where a graph is recorded, a gradient or a tangent wanted, a transform such as vmap at work,
-    or a mode that watches every operation; and only for plain tensors on a CPU.
+    or a mode that watches every operation; and only for plain, dense tensors on a CPU.
 
     Args:
         tensors: what is read; None is nothing.
@@ -85,7 +85,10 @@ def unseen(*tensors: Tensor | None) -> bool:
     for tensor in tensors:
         if tensor is None:
             continue
-        if type(tensor) not in _PLAIN or not tensor.is_cpu or (tracked and _followed(tensor)):
+        if type(tensor) not in _PLAIN or not tensor.is_cpu or tensor.layout is not torch.strided:
+            return False
+        # one with the negative bit set is minus what lies in memory
+        if tensor.is_neg() or (tracked and _followed(tensor)):
             return False
     return True
 

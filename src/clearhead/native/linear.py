@@ -79,10 +79,8 @@ def _is_one_row(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     width, dtype = x.shape[-1], x.dtype
     if not (x.numel() == width == weight.shape[1] <= WIDEST and weight.dtype == dtype):
         return False
-    if weight.numel() < LEAST or not weight.is_contiguous():
+    if weight.numel() < LEAST or not unseen(x, weight, bias) or not weight.is_contiguous():
         return False
-    if bias is not None and not (
+    return bias is None or (
         bias.dtype == dtype and bias.shape == weight.shape[:1] and bias.is_contiguous()
-    ):
-        return False
-    return unseen(x, weight, bias)
+    )

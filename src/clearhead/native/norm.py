@@ -34,8 +34,11 @@ def rms_norm(
         or x.ndim < 2
         or not x.shape[0] == x.shape[-2] == 1
         or not x.numel()
-        or (weight is not None and (weight.dtype != x.dtype or not weight.is_contiguous()))
         or not unseen(x, weight)
+    ):
+        return None
+    if weight is not None and not (
+        weight.dtype == x.dtype and weight.shape == (width,) and weight.is_contiguous()
     ):
         return None
     x = x.contiguous()

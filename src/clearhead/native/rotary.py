@@ -31,6 +31,7 @@ def turned(
         or x.shape[2] != 1
         or x.stride(-1) != 1
         or not cosine.dtype == sine.dtype == x.dtype
+        or not cosine.numel() == sine.numel() == x.shape[3]
         or not cosine.is_contiguous()
         or not sine.is_contiguous()
         or not unseen(x, cosine, sine)
