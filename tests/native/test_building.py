@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.native import building
+from clearhead.native import building, library
 from clearhead.native.building import SWITCH, AbsentError, build
 
 
@@ -52,6 +52,21 @@ def test_why_there_can_be_none(setting, value, words, monkeypatch, own_cache) ->
     with pytest.raises(AbsentError, match=f"^{words}$"):
         build()
     assert not own_cache.exists()
+
+
+def test_a_compiler_may_come_with_arguments(monkeypatch, own_cache) -> None:
+    monkeypatch.setenv("CC", "env FLAG='a b' cc")
+    assert build().parent == own_cache
+
+
+def test_a_spoilt_one_is_made_again() -> None:
+    made = build()
+    whole = made.read_bytes()
+    made.write_bytes(b"no library")
+    assert build() == made
+    assert made.read_bytes() == b"no library"
+    assert library._loaded().linear_float32
+    assert made.read_bytes()[:64] == whole[:64]
 
 
 def test_another_system_has_none(monkeypatch) -> None:

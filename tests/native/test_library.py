@@ -97,7 +97,7 @@ def test_without_it_all_is_pytorchs_and_the_log_says_why(monkeypatch, caplog) ->
     }
     for fault, (level, words) in faults.items():
 
-        def refuse(fault: Exception = fault) -> None:
+        def refuse(fault: Exception = fault, **_: bool) -> None:
             raise fault
 
         monkeypatch.setattr(library, "build", refuse)

@@ -9,6 +9,7 @@ import hashlib
 import os
 import platform
 import secrets
+import shlex
 import shutil
 import subprocess
 import sys
@@ -31,8 +32,11 @@ class AbsentError(Exception):
     """Why there can be no native code here."""
 
 
-def build() -> Path:
+def build(*, anew: bool = False) -> Path:
     """The C files beside this one as a library: the one in the cache, or made now.
+
+    Args:
+        anew: whether to make it even where it is there, because it cannot be loaded.
 
     Returns:
         Its place.
@@ -55,7 +59,7 @@ def build() -> Path:
     made_for = "\n".join((*_FLAGS, platform.machine(), _processor()))
     name = hashlib.sha256(b"\0".join((*made_of, made_for.encode()))).hexdigest()[:16]
     target = cache_folder() / "native" / f"{name}.so"
-    if not target.exists():
+    if anew or not target.exists():
         _compile(sources, target)
     return target
 
@@ -67,10 +71,10 @@ def _compile(sources: list[Path], target: Path) -> None:
     part = target.with_name(f".{target.name}.part-{secrets.token_hex(4)}")
     try:
         with tempfile.TemporaryDirectory() as folder:
-            _run(compiler, *_FLAGS, "-c", *map(str, sources), folder=folder)
+            _run(*compiler, *_FLAGS, "-c", *map(str, sources), folder=folder)
             made = [f"{source.stem}.o" for source in sources]
             # without OpenMP's own library: its names are found in the one PyTorch loaded
-            _run(compiler, "-shared", *made, "-lm", "-o", str(part), folder=folder)
+            _run(*compiler, "-shared", *made, "-lm", "-o", str(part), folder=folder)
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
@@ -85,13 +89,14 @@ def _run(*command: str, folder: str) -> None:
         raise AbsentError(f"{command[0]} failed: {said[0] if said else done.returncode}")
 
 
-def _compiler() -> str:
-    asked = os.environ.get("CC")
-    for name in (asked,) if asked else ("cc", "gcc", "clang"):
+def _compiler() -> tuple[str, ...]:
+    """The compiler, and what ``$CC`` has after its name: ``ccache gcc`` is one too."""
+    asked = shlex.split(os.environ.get("CC", ""))
+    for name, *more in [asked] if asked else [["cc"], ["gcc"], ["clang"]]:
         found = shutil.which(name)
         if found is not None:
-            return found
-    raise AbsentError(f"no C compiler{f' named {asked}' if asked else ''}")
+            return (found, *more)
+    raise AbsentError(f"no C compiler{f' named {asked[0]}' if asked else ''}")
 
 
 def _processor() -> str:

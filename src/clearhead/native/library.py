@@ -46,7 +46,7 @@ def function(name: str, dtype: torch.dtype) -> Callable[..., int] | None:
 @cache
 def _functions() -> dict[tuple[str, torch.dtype], Callable[..., int]]:
     try:
-        library = ctypes.CDLL(str(build()))
+        library = _loaded()
         made = {
             (name, dtype): _declared(library, f"{name}_{of}", arguments)
             for name, arguments in _ARGUMENTS.items()
@@ -59,6 +59,14 @@ def _functions() -> dict[tuple[str, torch.dtype], Callable[..., int]]:
     else:
         return made
     return {}
+
+
+def _loaded() -> ctypes.CDLL:
+    """The library; one that a disk spoilt is made again."""
+    try:
+        return ctypes.CDLL(str(build()))
+    except OSError:
+        return ctypes.CDLL(str(build(anew=True)))
 
 
 def _declared(library: ctypes.CDLL, name: str, arguments: tuple[Any, ...]) -> Callable[..., int]:
