@@ -64,6 +64,17 @@ def test_one_graph_is_as_accurate_as_plain_pytorch(
         assert torch.equal(mine, eager)
 
 
+@pytest.mark.parametrize("n", [1, 3])
+def test_one_graph_serves_rows_that_see_all(n: int, generator: torch.Generator) -> None:
+    call = draw(generator, n=N)
+    query = call.tensors[0][..., :n, :]
+    made = _both()
+    context, logsumexp = _compiled(made)(query, *call.tensors[1:])
+    yardstick = Yardstick(query, *call.tensors[1:])
+    yardstick.assert_context(context)
+    yardstick.assert_logsumexp(logsumexp)
+
+
 @pytest.mark.parametrize("kind", ["prefix", "chunk", "tensor", "mask_mod"])
 def test_one_graph_gives_the_same_bits_for_other_masks(
     kind: str, generator: torch.Generator

@@ -85,6 +85,12 @@ def test_a_row_of_ours_sees_a_broken_value_as_the_reference_says(generator) -> N
     assert made[0, :2].isfinite().all()
 
 
+def test_rows_of_any_width_are_served(generator) -> None:
+    given = some((1, 1, 1, 2, 3_000_000), generator, torch.float32)
+    context, _ = attend_row(*given, scale=1e-4)
+    torch.testing.assert_close(context, ch.attention(*given, scale=1e-4, impl="tiles").context)
+
+
 def test_it_serves_the_fused_path(generator, monkeypatch) -> None:
     given = some((1, 4, 2, 50, 16), generator, torch.float32)
     expected = attend_row(*given, scale=0.25)

@@ -7,6 +7,8 @@ import sys
 import pytest
 import torch
 from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -14,6 +16,7 @@ from clearhead.native import library
 from clearhead.native.building import AbsentError
 from clearhead.native.library import function, unseen
 from clearhead.native.linear import linear
+from clearhead.transformer.norms import RMSNorm
 
 #: What PyTorch's transforms load says so of itself.
 TRANSFORMS = pytest.mark.filterwarnings("ignore:`torch.jit.script` is:DeprecationWarning")
@@ -49,6 +52,7 @@ def test_plain_tensors_may_be_read_unseen() -> None:
         torch.zeros(3, 3).to_sparse(),
         torch.zeros(3).to_mkldnn(),
         torch.zeros(3, dtype=torch.complex64).conj().imag,
+        torch._efficientzerotensor((3,)),
     ],
 )
 def test_other_tensors_may_not(other) -> None:
@@ -61,6 +65,8 @@ def test_not_where_somebody_watches() -> None:
     with torch.autocast("cpu"):
         assert not unseen(x)
     with TorchDispatchMode():
+        assert not unseen(x)
+    with TorchFunctionMode():
         assert not unseen(x)
     with forward_ad.dual_level():
         assert not unseen(forward_ad.make_dual(x, x))
@@ -81,6 +87,20 @@ def test_tangents_and_transforms_go_through_a_product(generator) -> None:
     torch.testing.assert_close(
         torch.func.vmap(lambda row: linear(row, weight))(rows), rows @ weight.T
     )
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.trace:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")  # of run-time shape checks
+@TRANSFORMS
+@torch.no_grad()
+def test_what_is_recorded_is_pytorchs(generator) -> None:
+    norm, x = RMSNorm(8, epsilon=1e-6), torch.randn(2, 1, 1, 8, generator=generator)
+    for recorded in (
+        torch.jit.trace(norm, x[0], check_trace=False),
+        make_fx(norm, pre_dispatch=True)(x[0]),
+        make_fx(norm)(x[0]),
+    ):
+        torch.testing.assert_close(recorded(x[1]), norm(x[1]))
 
 
 def test_a_counter_sees_the_product(generator) -> None:

@@ -5,10 +5,10 @@ import torch
 
 from clearhead.native import library
 from clearhead.native import linear as module
-from clearhead.native.linear import LEAST, WIDEST, linear
+from clearhead.native.linear import LEAST, linear
 
 #: More than the parts of any number of cores, and numbers that no number of parts or lanes divides.
-SIZES = [(192, 576), (576, 192), (50_257, 8), (331, 257), (1, LEAST), (7, 10_007)]
+SIZES = [(192, 576), (576, 192), (50_257, 8), (331, 257), (1, LEAST), (7, 10_007), (2, 200_003)]
 #: So many that every number of parts divides them.
 OUT = 240
 #: Twice the distance from 1 to the next number: once for the sum, once for the bias.
@@ -103,7 +103,7 @@ def test_without_native_code_one_row_is_multiplied_in_parts(
     assert taken == [(2 * threads,)] * 2
 
 
-@pytest.mark.parametrize("kind", ["strided x", "strided weight", "wide", "small", "three types"])
+@pytest.mark.parametrize("kind", ["strided x", "strided weight", "small", "three types"])
 def test_what_is_laid_or_rounded_otherwise_is_multiplied_too(kind, generator) -> None:
     weight, x = torch.randn(256, 260, generator=generator), torch.randn(1, 260, generator=generator)
     match kind:
@@ -111,8 +111,6 @@ def test_what_is_laid_or_rounded_otherwise_is_multiplied_too(kind, generator) ->
             x = torch.randn(260, 2, generator=generator).t()[:1]
         case "strided weight":
             weight = torch.randn(260, 256, generator=generator).t()
-        case "wide":
-            x, weight = torch.randn(1, WIDEST + 1), torch.randn(2, WIDEST + 1)
         case "small":
             weight = weight[:3]
         case _:

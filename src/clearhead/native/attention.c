@@ -98,13 +98,13 @@ static inline floats exponential(floats x) {
 /* All blocks of one head, in order, as one. Gives whether all of it is finite. */
 #define MERGE(TYPE, NUMBER)                                                                       \
     static int merge_##TYPE(const float *parts, long blocks, long apart, NUMBER *context,         \
-                            float *logsumexp, long width) {                                       \
-        float largest = -INFINITY, total = 0, made[width];                                        \
+                            float *logsumexp, float *made, long width) {                          \
+        float largest = -INFINITY, total = 0;                                                     \
         for (long block = 0; block < blocks; block++) {                                           \
             float other = parts[block * apart + width];                                           \
             if (!(other <= largest)) largest = other;                                             \
         }                                                                                         \
-        memset(made, 0, sizeof made);                                                             \
+        memset(made, 0, width * sizeof *made);                                                    \
         for (long block = 0; block < blocks; block++) {                                           \
             const float *part = parts + block * apart;                                            \
             float factor = blocks == 1 ? 1.0f : expf(part[width] - largest);                      \
@@ -136,9 +136,9 @@ static inline floats exponential(floats x) {
                       int threads) {                                                              \
         long heads = batch * kv_heads * group, blocks = (keys + BLOCK - 1) / BLOCK;               \
         long tasks = batch * kv_heads * blocks, apart = group * (width + 2);                      \
-        float *scaled = malloc((heads * width + tasks * apart) * sizeof *scaled);                 \
+        float *scaled = malloc(((heads + 1) * width + tasks * apart) * sizeof *scaled);           \
         if (!scaled) return -1;                                                                   \
-        float *parts = scaled + heads * width;                                                    \
+        float *made = scaled + heads * width, *parts = made + width;                              \
         for (long i = 0; i < heads * width; i++) scaled[i] = from_##TYPE(q[i]) * scale;           \
         if (tasks == 1 || tasks * BLOCK * width * group < 1 << 16) threads = 1;                   \
         _Pragma("omp parallel for schedule(static) num_threads(threads) if (threads > 1)")        \
@@ -157,7 +157,8 @@ static inline floats exponential(floats x) {
         for (long head = 0; head < heads; head++) {                                               \
             long shared = head / group, g = head % group;                                         \
             finite &= merge_##TYPE(parts + shared * blocks * apart + g * (width + 2), blocks,     \
-                                   apart, context + head * width, logsumexp + head, width);       \
+                                   apart, context + head * width, logsumexp + head, made,         \
+                                   width);                                                        \
         }                                                                                         \
         free(scaled);                                                                             \
         return finite;                                                                            \

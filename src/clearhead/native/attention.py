@@ -29,13 +29,16 @@ def attend_row(
         scale: factor on Q Kᵀ.
 
     Returns:
-        C in the dtype of Q, and L; or None: a number in them is NaN or infinite, or PyTorch's
-        kernel must make them. The bits are the same for any number of threads.
+        C in the dtype of Q, and L, where a weight below e⁻⁸⁷ of the largest counts as 0; or None: a
+        number in them is NaN or infinite, or PyTorch's kernel must make them. The bits are the same
+        for any number of threads.
 
     Cost: K and V are read once for each query head that shares them.
     """
+    if not unseen(query, key, value) or not _serves(query, key, value):
+        return None
     native = function("attend", query.dtype)
-    if native is None or not _serves(query, key, value) or not unseen(query, key, value):
+    if native is None:
         return None
     query = query.contiguous()
     batch, heads, _, width = query.shape

@@ -58,24 +58,34 @@ def build(*, anew: bool = False) -> Path:
     made_of = [file.read_bytes() for file in (*sources, *headers)]
     made_for = "\n".join((*_FLAGS, platform.machine(), _processor()))
     name = hashlib.sha256(b"\0".join((*made_of, made_for.encode()))).hexdigest()[:16]
-    target = cache_folder() / "native" / f"{name}.so"
-    if anew or not target.exists():
-        _compile(sources, target)
-    return target
+    try:
+        folder = cache_folder().absolute() / "native"
+    except RuntimeError as fault:
+        raise AbsentError(f"no cache folder: {fault}") from fault
+    # a library that lost its end would end the process, so its name says how long it is
+    there = [] if anew else sorted(folder.glob(f"{name}-*.so"))
+    whole = (one for one in there if one.stem == f"{name}-{one.stat().st_size}")
+    return next(whole, None) or _compiled(sources, folder, name)
 
 
-def _compile(sources: list[Path], target: Path) -> None:
-    """Make a library that is there whole or not at all."""
+def _compiled(sources: list[Path], place: Path, name: str) -> Path:
+    """Make a library that is there whole or not at all, and that can be loaded."""
     compiler = _compiler()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.part-{secrets.token_hex(4)}")
+    place.mkdir(parents=True, exist_ok=True)
+    part = place / f".{name}.part-{secrets.token_hex(4)}"
     try:
         with tempfile.TemporaryDirectory() as folder:
             _run(*compiler, *_FLAGS, "-c", *map(str, sources), folder=folder)
             made = [f"{source.stem}.o" for source in sources]
             # without OpenMP's own library: its names are found in the one PyTorch loaded
             _run(*compiler, "-shared", *made, "-lm", "-o", str(part), folder=folder)
-        part.replace(target)
+        try:
+            ctypes.CDLL(str(part))
+        except OSError as fault:
+            raise AbsentError(f"what {compiler[0]} made cannot be loaded: {fault}") from fault
+        with part.open("rb") as written:
+            os.fsync(written.fileno())
+        return part.replace(place / f"{name}-{part.stat().st_size}.so")
     finally:
         part.unlink(missing_ok=True)
 
@@ -91,11 +101,15 @@ def _run(*command: str, folder: str) -> None:
 
 def _compiler() -> tuple[str, ...]:
     """The compiler, and what ``$CC`` has after its name: ``ccache gcc`` is one too."""
-    asked = shlex.split(os.environ.get("CC", ""))
-    for name, *more in [asked] if asked else [["cc"], ["gcc"], ["clang"]]:
+    try:
+        asked = shlex.split(os.environ.get("CC", ""))
+    except ValueError as fault:
+        raise AbsentError(f"CC cannot be read: {fault}") from fault
+    # Clang's OpenMP calls a library that PyTorch does not bring
+    for name, *more in [asked] if asked else [["gcc"], ["cc"]]:
         found = shutil.which(name)
         if found is not None:
-            return (found, *more)
+            return (str(Path(found).absolute()), *more)
     raise AbsentError(f"no C compiler{f' named {asked[0]}' if asked else ''}")
 
 

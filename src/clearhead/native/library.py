@@ -27,8 +27,10 @@ _PLAIN = (Tensor, nn.Parameter)
 _DTYPES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
 # nothing public says whether vmap and its like or a mode that watches operations are at work
 _engine: Any = cast("Any", torch)._C  # noqa: SLF001  nothing public tells
+_recorded: Callable[[], bool] = cast("Any", torch).jit.is_tracing
 _transformed: Callable[[], bool] = _engine._are_functorch_transforms_active  # noqa: SLF001  nothing public tells
 _watchers: Callable[[], int] = _engine._len_torch_dispatch_stack  # noqa: SLF001  nothing public tells
+_replacers: Callable[[], int] = _engine._len_torch_function_stack  # noqa: SLF001  nothing public tells
 _parts_of_dual: Callable[[Tensor], Any] = cast("Any", forward_ad).unpack_dual
 
 
@@ -40,6 +42,8 @@ def function(name: str, dtype: torch.dtype) -> Callable[..., int] | None:
             takes.
         dtype: of the tensors.
     """
+    if torch.compiler.is_compiling():
+        return None  # a graph would record how the library is looked for
     return _functions().get((name, dtype))
 
 
@@ -72,7 +76,7 @@ def _loaded() -> ctypes.CDLL:
 def _declared(library: ctypes.CDLL, name: str, arguments: tuple[Any, ...]) -> Callable[..., int]:
     made = getattr(library, name)
     made.argtypes = arguments
-    made.restype = _INT if name.startswith("attend") else None
+    made.restype = _INT if name.startswith(("attend", "linear")) else None
     return made
 
 
@@ -80,14 +84,15 @@ def unseen(*tensors: Tensor | None) -> bool:
     """Whether what is made of these tensors may be made where PyTorch does not see it.
 
     Not where a graph is recorded, a gradient or a tangent wanted, a transform such as vmap at work,
-    or a mode that watches every operation; and only for plain, dense tensors on a CPU.
+    or a mode that watches or replaces operations; and only for plain, dense tensors in a CPU's
+    memory.
 
     Args:
         tensors: what is read; None is nothing.
     """
-    if torch.compiler.is_compiling() or _transformed() or _watchers():
+    if torch.compiler.is_compiling() or _recorded() or torch.is_autocast_enabled("cpu"):
         return False
-    if torch.is_autocast_enabled("cpu"):
+    if _transformed() or _watchers() or _replacers():
         return False
     tracked = not torch.is_inference_mode_enabled()
     for tensor in tensors:
@@ -95,8 +100,8 @@ def unseen(*tensors: Tensor | None) -> bool:
             continue
         if type(tensor) not in _PLAIN or not tensor.is_cpu or tensor.layout is not torch.strided:
             return False
-        # one with the negative bit set is minus what lies in memory
-        if tensor.is_neg() or (tracked and _followed(tensor)):
+        # one may be minus what lies in memory, or lie in none
+        if tensor.is_neg() or not tensor.data_ptr() or (tracked and _followed(tensor)):
             return False
     return True
 

@@ -5,6 +5,8 @@
  * lie a quarter of the part apart. The sums of one output are made in one order whatever the threads
  * and streams, so that its bits are the same for any number of them.
  */
+#include <stdlib.h>
+
 #include "numbers.h"
 
 #define STREAMS 4
@@ -55,19 +57,21 @@
         }                                                                                         \
     }
 
-/* W is (outputs, width), row after row; b may be NULL. */
+/* W is (outputs, width), row after row; b may be NULL. Gives 1, or -1 where there is no memory. */
 #define LINEAR(TYPE, NUMBER)                                                                      \
     DOTS(TYPE, NUMBER)                                                                            \
     PART(TYPE, NUMBER)                                                                            \
-    void linear_##TYPE(const NUMBER *w, const NUMBER *x, const NUMBER *b, NUMBER *y,              \
-                       long outputs, long width, int threads) {                                   \
-        float wide[width];                                                                        \
+    int linear_##TYPE(const NUMBER *w, const NUMBER *x, const NUMBER *b, NUMBER *y,               \
+                      long outputs, long width, int threads) {                                    \
+        float *wide = malloc(width * sizeof *wide);                                               \
+        if (!wide) return -1;                                                                     \
         for (long i = 0; i < width; i++) wide[i] = from_##TYPE(x[i]);                             \
-        const float *read = wide;                                                                 \
         _Pragma("omp parallel for schedule(static, 1) num_threads(threads) if (threads > 1)")     \
         for (int part = 0; part < threads; part++)                                                \
-            part_##TYPE(w, read, b, y, outputs * part / threads,                                  \
+            part_##TYPE(w, wide, b, y, outputs * part / threads,                                  \
                         outputs * (part + 1) / threads, width);                                   \
+        free(wide);                                                                               \
+        return 1;                                                                                 \
     }
 
 BOTH(LINEAR)

@@ -15,8 +15,6 @@ __all__ = ["linear"]
 
 #: A weight with fewer numbers is read before it could be shared out.
 LEAST = 2**16
-#: A row with more numbers is PyTorch's: ours is laid on the stack in float32.
-WIDEST = 2**17
 #: Parts a core, where PyTorch does it, so that none waits long for another.
 PARTS = 2
 _HAS_MKL = torch.backends.mkl.is_available()
@@ -50,8 +48,8 @@ def linear(
         x = x.contiguous()
         made = x.new_empty((1,) * (x.ndim - 1) + (d_out,))
         given = (weight.data_ptr(), x.data_ptr(), None if bias is None else bias.data_ptr())
-        native(*given, made.data_ptr(), d_out, d_in, torch.get_num_threads())
-        return made
+        if native(*given, made.data_ptr(), d_out, d_in, torch.get_num_threads()) == 1:
+            return made
     parts = PARTS * torch.get_num_threads()
     # in 16 bits PyTorch's product gains nothing
     if _HAS_MKL and len(weight) % parts == 0 and x.dtype in (torch.float32, torch.float64):
@@ -76,10 +74,12 @@ def _is_one_row(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     Several rows would be quicker too, but are rounded otherwise by some sizes; a trace that makes O
     again would then not have the bits of the run.
     """
-    width, dtype = x.shape[-1], x.dtype
-    if not (x.numel() == width == weight.shape[1] <= WIDEST and weight.dtype == dtype):
+    if not unseen(x, weight, bias):
         return False
-    if weight.numel() < LEAST or not unseen(x, weight, bias) or not weight.is_contiguous():
+    width, dtype = x.shape[-1], x.dtype
+    if not (x.numel() == width == weight.shape[1] and weight.dtype == dtype):
+        return False
+    if weight.numel() < LEAST or not weight.is_contiguous():
         return False
     return bias is None or (
         bias.dtype == dtype and bias.shape == weight.shape[:1] and bias.is_contiguous()

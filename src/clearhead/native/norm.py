@@ -27,15 +27,10 @@ def rms_norm(
         offset: added to w.
         rounds: whether x over the root is rounded to the dtype of x before the product with w.
     """
-    native = function("rms_norm", x.dtype)
-    width = x.shape[-1]
-    if (
-        native is None
-        or x.ndim < 2
-        or not x.shape[0] == x.shape[-2] == 1
-        or not x.numel()
-        or not unseen(x, weight)
-    ):
+    if not unseen(x, weight) or x.ndim < 2 or not x.shape[0] == x.shape[-2] == 1:
+        return None
+    native, width = function("rms_norm", x.dtype), x.shape[-1]
+    if native is None:
         return None
     if weight is not None and not (
         weight.dtype == x.dtype and weight.shape == (width,) and weight.is_contiguous()

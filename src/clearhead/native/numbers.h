@@ -1,6 +1,6 @@
 /* Numbers of the two dtypes that are read here, all widened to float32: one by one, and in lanes.
  *
- * Plain C with the vector types of GCC and Clang, for any processor. TYPE in a name stands for
+ * Plain C with the vector types of GCC, for any processor. TYPE in a name stands for
  * float32 or bfloat16; NUMBER is what one is stored as.
  */
 #ifndef CLEARHEAD_NUMBERS_H

@@ -1,8 +1,8 @@
 /* Turns every pair of every head by one angle a pair: y = x cosine + partner(x) sine.
  *
- * Products and their sum are rounded each, as PyTorch's operations round them. The sine of a pair's
- * first number comes negative. A number's partner is half the width away, or its neighbour where
- * `interleaved` is set. Heads lie `apart` numbers from one to the next.
+ * In 16 bits products and their sum are rounded each, as PyTorch's operations round them. The sine of
+ * a pair's first number comes negative. A number's partner is half the width away, or its neighbour
+ * where `interleaved` is set. Heads lie `apart` numbers from one to the next.
  */
 #include "numbers.h"
 

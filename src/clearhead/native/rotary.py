@@ -24,20 +24,17 @@ def turned(
         sine: its partner's.
         interleaved: whether a number's partner is its neighbour; else it is half the width away.
     """
-    native = function("rotate", x.dtype)
-    if (
-        native is None
-        or x.shape[0] != 1
-        or x.shape[2] != 1
-        or x.stride(-1) != 1
-        or not cosine.dtype == sine.dtype == x.dtype
-        or not cosine.numel() == sine.numel() == x.shape[3]
-        or not cosine.is_contiguous()
-        or not sine.is_contiguous()
-        or not unseen(x, cosine, sine)
-    ):
+    if not unseen(x, cosine, sine):
         return None
-    heads, width = x.shape[1], x.shape[3]
+    batch, heads, n, width = x.shape
+    if not batch == n == 1 or width % 2:
+        return None
+    for angles in (cosine, sine):
+        if angles.dtype != x.dtype or angles.numel() != width or not angles.is_contiguous():
+            return None
+    native = function("rotate", x.dtype)
+    if native is None or x.stride(-1) != 1:
+        return None
     made = torch.empty_like(x)
     given = (x.data_ptr(), cosine.data_ptr(), sine.data_ptr(), made.data_ptr())
     native(*given, heads, x.stride(1), width, interleaved)
