@@ -41,13 +41,22 @@ class Logits(nn.Module):
             nn.Parameter(torch.zeros(config.vocabulary_size)) if config.logits_bias else None
         )
 
-    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocabulary"]:
-        """Score every token at each position of x."""
+    def forward(
+        self, x: Float[Tensor, "*batch d_model"], *, of_many: bool = False
+    ) -> Float[Tensor, "*batch vocabulary"]:
+        """Score every token at each position of x.
+
+        Args:
+            x: the last vectors.
+            of_many: whether x was taken from the vectors of several tokens: its product then is
+                PyTorch's even where x is one row, as that of all their rows is.
+        """
         if self.transform is not None and self.norm is not None:
             x = self.norm(ACTIVATIONS[self.activation](self.transform(x)))
         if self.scale != 1.0:
             x = x * self.scale
-        logits = linear(x, self.weight, self.bias)
+        product = nn.functional.linear if of_many else linear
+        logits = product(x, self.weight, self.bias)
         if self.softcap is None:
             return logits
         return torch.tanh(logits / self.softcap) * self.softcap

@@ -124,8 +124,8 @@ class Transformer(Stack):
             x = self._after_cache(ids, real=real, cache=cache, source=source)
             x = without_backward(x, *(() if source is None else (source.hidden,)))
         pooled = None if self.pooler is None else self.pooler(_first(x, real)).tanh()
-        x = _kept(x, logits_to_keep)
-        logits = None if self.to_logits is None else self.to_logits(x)
+        many, x = x.shape[1] > 1, _kept(x, logits_to_keep)
+        logits = None if self.to_logits is None else self.to_logits(x, of_many=many)
         return TransformerOutput(logits=logits, hidden=x, pooled=pooled)
 
     def encode(
