@@ -33,7 +33,7 @@ def attend_row(
         number in them is NaN or infinite, or PyTorch's kernel must make them. The bits are the same
         for any number of threads.
 
-    Cost: K and V are read once for each query head that shares them.
+    Cost: K and V are read from memory once, however many query heads share them.
     """
     if not unseen(query, key, value) or not _serves(query, key, value):
         return None

@@ -35,15 +35,13 @@ _parts_of_dual: Callable[[Tensor], Any] = cast("Any", forward_ad).unpack_dual
 
 
 def function(name: str, dtype: torch.dtype) -> Callable[..., int] | None:
-    """A native function for one dtype, or None where there is none.
+    """A native function for one dtype, or None where there is none; ask :func:`unseen` first.
 
     Args:
         name: ``"linear"``, ``"rms_norm"``, ``"rotate"`` or ``"attend"``; its C file says what it
             takes.
         dtype: of the tensors.
     """
-    if torch.compiler.is_compiling():
-        return None  # a graph would record how the library is looked for
     return _functions().get((name, dtype))
 
 
