@@ -64,14 +64,19 @@ def test_a_compiler_may_come_with_arguments(monkeypatch, own_cache) -> None:
 def test_a_spoilt_one_is_made_again() -> None:
     made = build()
     whole = made.read_bytes()
-    made.write_bytes(whole[:-100])  # to load it would end the process
+    _spoil(made, whole[:-100])  # to load it would end the process
     assert build() == made
     assert len(made.read_bytes()) == len(whole)
-    made.unlink()
-    made.write_bytes(bytes(len(whole)))
+    _spoil(made, bytes(len(whole)))
     assert build() == made
     assert library._loaded().linear_float32
     assert made.read_bytes()[:4] == whole[:4]
+
+
+def _spoil(library: Path, content: bytes) -> None:
+    """Put other content in its place; this process has the old file in memory until it ends."""
+    library.unlink()
+    library.write_bytes(content)
 
 
 def test_another_system_has_none(monkeypatch) -> None:
