@@ -99,7 +99,7 @@ def decoding(ours: Any, theirs: Any, ids: torch.Tensor) -> None:
 def prompts(ours: Any, theirs: Any, ids: torch.Tensor) -> None:
     """Seconds from a long prompt to the first token."""
     mine, peer, _ = alternating(
-        lambda: write_ours(ours, ids, 1), lambda: write_theirs(theirs, ids, 1), runs=5
+        lambda: write_ours(ours, ids, 1), lambda: write_theirs(theirs, ids, 1), runs=9
     )
     print(
         f"  prompt of {ids.shape[1]:,} tokens: ours {mine:.2f} s, transformers {peer:.2f} s, "

@@ -9,10 +9,12 @@ from torch import nn
 from clearhead.transformer.config import Experts, LayerKind
 from clearhead.transformer.feed_forward import (
     ACTIVATIONS,
+    BLOCK,
     ExpertFeedForward,
     FeedForward,
     make_feed_forward,
 )
+from clearhead.transformer.generation.plain import plain
 from tests.accuracy import assert_double
 from tests.transformer.doubled import Doubled
 from tests.transformer.test_config import config
@@ -108,3 +110,42 @@ def test_a_configuration_names_its_feed_forward_part():
     mixed = make_feed_forward(made, LayerKind(experts=some, d_ff=5))
     assert isinstance(mixed, ExpertFeedForward)
     assert (mixed.gates.shape, mixed.shared, mixed.chosen) == ((3, 32, 9), None, 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("batch", "tokens"), [(1, 2 * BLOCK), (1, 2 * BLOCK + 437), (3, BLOCK)])
+@pytest.mark.parametrize("gated", [False, True])
+def test_many_tokens_go_by_blocks_with_the_bits_of_all(
+    gated, batch, tokens, dtype, monkeypatch, seeded_weights
+):
+    part = FeedForward(96, 256, gated=gated).to(dtype).requires_grad_(False)
+    x = torch.randn(batch, tokens, 96).to(dtype)
+    unlike, widths = plain(part), []
+    down = unlike.down
+    unlike.down = lambda x: (widths.append(x.shape[:-1].numel()), down(x))[1]
+    assert torch.equal(unlike(x), part(x))
+    assert sum(widths) == batch * tokens
+    assert len(widths) > 1
+    assert BLOCK <= min(widths) <= max(widths) < 2 * BLOCK
+
+
+def test_whoever_looks_on_sees_all_tokens_at_once(seeded_weights):
+    part, seen = FeedForward(16, 32).requires_grad_(False), []
+    part.gate.register_forward_hook(lambda _module, _given, made: seen.append(made))
+    x = torch.randn(1, 2 * BLOCK, 16)
+    for model in (part, plain(part)):
+        model(x)
+    assert [made.shape for made in seen] == [(1, 2 * BLOCK, 32)]
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_nothing_a_gradient_needs_is_overwritten(activation, seeded_weights):
+    part = FeedForward(6, 10, activation=activation).double()
+    x = torch.randn(1, 3, 6, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(part, x)
+    held = part.gate(x).detach()
+    gate = held.clone()
+    part.gate.forward = lambda _x: gate
+    with torch.no_grad():
+        part(x)
+    assert torch.equal(gate, held)

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from clearhead.native.library import unseen
 from clearhead.native.norm import rms_norm
 from clearhead.transformer.config import TransformerConfig
 
@@ -53,7 +54,9 @@ class RMSNorm(nn.Module):
         # on a CPU PyTorch's own function makes these steps, with the same bits, and takes longer
         wide = x.float()
         unit = wide * (wide * wide).mean(-1, keepdim=True).add_(self.epsilon).rsqrt_()
-        return unit if weight is None else unit * weight
+        if weight is None:
+            return unit
+        return unit.mul_(weight) if unseen(x, weight) else unit * weight
 
 
 def make_norm(config: TransformerConfig, width: int | None = None) -> nn.Module:
