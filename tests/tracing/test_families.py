@@ -6,22 +6,20 @@ from torch import nn
 from transformers import (
     AlbertConfig,
     AlbertModel,
-    BartConfig,
-    BartForCausalLM,
     BloomConfig,
     BloomForCausalLM,
     DogeConfig,
     DogeForCausalLM,
     FalconConfig,
     FalconForCausalLM,
+    LongT5Config,
+    LongT5ForConditionalGeneration,
     MambaConfig,
     MambaForCausalLM,
     MptConfig,
     MptForCausalLM,
     Qwen3NextConfig,
     Qwen3NextForCausalLM,
-    T5Config,
-    T5ForConditionalGeneration,
 )
 
 from clearhead.errors import NotKeptError, TraceError
@@ -120,14 +118,14 @@ def test_of_a_hybrid_the_attention_layers_are_traced(seeded_weights, generator):
         shared_expert_intermediate_size=16,
     )
     found = trace(Qwen3NextForCausalLM(config).eval(), [5, 6, 7, 8])
-    assert found.layers == (0,)
-    assert found[0].recorded.site.name == "model.layers.1.self_attn"
+    assert found.layers == (1,)
+    assert found[1].recorded.site.name == "model.layers.1.self_attn"
     # its context is gated before W_O: contributions would leave the gate out
     assert found.sources(by="attention").share.sum() == pytest.approx(1)
     with pytest.raises(NotKeptError) as caught:
         found.sources()
     assert str(caught.value) == (
-        "contributions of layer 0 (model.layers.1.self_attn) cannot be made: there is no one "
+        "contributions of layer 1 (model.layers.1.self_attn) cannot be made: there is no one "
         "linear layer that alone was handed this layer's context as it is, so W_O is not known; "
         "context, weights and sources(by='attention') are"
     )
@@ -137,7 +135,6 @@ def test_of_a_hybrid_the_attention_layers_are_traced(seeded_weights, generator):
 
 _SMALL = {"vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 _T5 = {"vocab_size": 99, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4}
-_BART = {"vocab_size": 99, "d_model": 32, "decoder_layers": 2, "decoder_attention_heads": 4}
 _MAMBA = {"vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 2}
 
 
@@ -146,19 +143,16 @@ def _made(build, config, **settings):
 
 
 BUILT = {
-    "T5": _made(T5ForConditionalGeneration, T5Config, **_T5),
+    "LongT5": _made(LongT5ForConditionalGeneration, LongT5Config, **_T5, decoder_start_token_id=0),
     "Bloom": _made(BloomForCausalLM, BloomConfig, vocab_size=99, hidden_size=32, n_layer=2),
     "MPT": _made(MptForCausalLM, MptConfig, vocab_size=99, d_model=32, n_layers=2, n_heads=4),
     "Falcon": _made(FalconForCausalLM, FalconConfig, **_SMALL),
     "Mamba": _made(MambaForCausalLM, MambaConfig, **_MAMBA),
     "ALBERT": _made(AlbertModel, AlbertConfig, **_SMALL, embedding_size=32),
     "Doge": _made(DogeForCausalLM, DogeConfig, **_SMALL, intermediate_size=48),
-    "half of BART": _made(BartForCausalLM, BartConfig, **_BART),
 }
 
 REFUSED = """\
-T5: T5ForConditionalGeneration cannot be traced yet: it is an encoder-decoder of transformers; \
-load it as clearhead's own Transformer, as from_pretrained does for T5 and BART
 Bloom: BloomForCausalLM cannot be traced: its layers compute attention themselves, not through \
 transformers' attention interface
 MPT: MptForCausalLM cannot be traced: its layers compute attention themselves, not through \
@@ -171,9 +165,9 @@ calls of one module (shared weights, attention in parts) are not told apart, so 
 cannot be traced
 Doge: DogeForCausalLM cannot be traced: its layers ask their attention mask for .dtype as if it \
 were a tensor, and clearhead forms none
-half of BART: BartForCausalLM cannot be traced whole: 2 of its 4 attention layers compute \
-attention elsewhere and were not seen: model.decoder.layers.0.encoder_attn, \
-model.decoder.layers.1.encoder_attn
+LongT5: LongT5ForConditionalGeneration cannot be traced whole: 2 of its 2 encoder layers compute \
+attention elsewhere and were not seen: encoder.block.0.layer.0.LocalSelfAttention, \
+encoder.block.1.layer.0.LocalSelfAttention
 """
 
 

@@ -1,10 +1,9 @@
 """transformers models at the tap: our attention and mask registered, and their modules watched."""
 
 import inspect
-import re
 from collections.abc import Collection, Generator
 from contextlib import ExitStack, contextmanager
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 import transformers
@@ -14,15 +13,24 @@ from clearhead.errors import InputError, TraceError, UnsupportedError
 from clearhead.pipeline.indexing import distinct
 from clearhead.pipeline.tap import Site
 from clearhead.tracing.huggingface_attention import attention_function
+from clearhead.tracing.huggingface_bias import lazy_biases
 from clearhead.tracing.huggingface_masks import lazy_mask
+from clearhead.tracing.huggingface_sites import attention_sites
 from clearhead.tracing.huggingface_watch import Watch, watch_of
-from clearhead.tracing.models import EncoderDecoder, OutputProjection, Source, evaluating
+from clearhead.tracing.models import (
+    EncoderDecoder,
+    OutputProjection,
+    Source,
+    evaluating,
+    is_encoder_decoder,
+)
 
 __all__ = ["NAME", "HuggingFaceModel", "register_attention"]
 
 #: What ``attn_implementation=`` is told.
 NAME = "clearhead"
 _LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len")
+_STACK_LENGTHS = {"encoder": ("max_source_positions",), "decoder": ("max_target_positions",)}
 
 _transformers = cast("Any", transformers)  # what is registered there has no type
 
@@ -51,13 +59,11 @@ class HuggingFaceModel:
         )
         self.origin: str = getattr(model, "clearhead_origin", "") or str(model.dtype)[6:]
         self.tokenizer: object = getattr(model, "clearhead_tokenizer", None)
-        self.encoder_decoder: EncoderDecoder | None = None
         self._first_position = _first_position(model)
-        lengths = [getattr(config, name, None) for name in _LENGTHS]
-        rows = next((n for n in lengths if isinstance(n, int)), None)
-        self.context_length: int | None = None if rows is None else rows - self._first_position
+        self.context_length = self._positions("decoder")
         self._refuse()
-        self._modules = _attention_modules(model)
+        self.encoder_decoder = self._pair()
+        self._modules = attention_sites(model)
         self._watch = self._own_watch()
 
     def sites(self) -> tuple[Site, ...]:
@@ -67,6 +73,11 @@ class HuggingFaceModel:
     def output_projection(self, site: Site) -> OutputProjection | None:
         """The linear layer that alone was handed this site's context; None where none was."""
         return self._watch.projections.get(site)
+
+    @property
+    def resting(self) -> Collection[Site]:
+        """Sites that had nothing to do in the last run: cross-attention without another text."""
+        return self._modules.keys() - self._watch.ran
 
     @property
     def misread(self) -> Collection[Site]:
@@ -83,13 +94,16 @@ class HuggingFaceModel:
         cache: object = None,
     ) -> Tensor | None:
         """Run the model without a cache; only the positions asked for reach the vocabulary."""
-        assert source is None, "encoder-decoders are refused"
         assert cache is None, "a cache of ours is refused"
         model = self._model
         self._check(ids)
         kept = distinct(last)
         takes = inspect.signature(model.forward).parameters
         extra: dict[str, Any] = {}
+        if source is not None:
+            self._check(source.ids)
+            extra["decoder_input_ids"] = ids
+            ids, attention_mask = source.ids, source.attention_mask
         if "logits_to_keep" in takes:
             extra["logits_to_keep"] = kept.values
         if "use_cache" in takes:
@@ -102,7 +116,7 @@ class HuggingFaceModel:
         # a head that does not say words (a classifier's) has no output embeddings
         if logits is None or logits.ndim != 3 or model.get_output_embeddings() is None:
             return None
-        row = torch.arange(len(ids), device=ids.device)
+        row = torch.arange(len(logits), device=logits.device)
         return logits[row, kept.places if "logits_to_keep" in extra else last]
 
     @contextmanager
@@ -113,11 +127,28 @@ class HuggingFaceModel:
         with ExitStack() as undo:
             if undo.enter_context(self._watch.watching(self._model)):
                 undo.enter_context(evaluating(self._model))
+                undo.enter_context(lazy_biases(self._model))
                 undo.enter_context(_switched(self._model))
             try:
                 yield
             except UnsupportedError as error:
                 raise TraceError(f"{self.name} cannot be traced: {error}") from error
+
+    def _positions(self, stack: Literal["encoder", "decoder"]) -> int | None:
+        """How many tokens one of its stacks was made for; None is any number."""
+        config = self._model.config.get_text_config(**{stack: True})
+        if hasattr(config, "relative_attention_num_buckets"):
+            return None
+        named = [*_STACK_LENGTHS[stack], *_LENGTHS] if config.is_encoder_decoder else _LENGTHS
+        lengths = [getattr(config, name, None) for name in named]
+        rows = next((n for n in lengths if isinstance(n, int)), None)
+        return None if rows is None else rows - self._first_position
+
+    def _pair(self) -> EncoderDecoder | None:
+        if not is_encoder_decoder(self._model):
+            return None
+        start = getattr(self._model.config, "decoder_start_token_id", None)
+        return EncoderDecoder(self._positions("encoder"), () if start is None else (start,))
 
     def _own_watch(self) -> Watch:
         return watch_of({module: site for site, module in self._modules.items()})
@@ -131,12 +162,7 @@ class HuggingFaceModel:
             raise InputError(f"ids must lie in 0 … {table.num_embeddings - 1}, got {low} … {high}")
 
     def _refuse(self) -> None:
-        name, config = type(self._model).__name__, self._model.config
-        if getattr(config, "is_encoder_decoder", False):
-            raise TraceError(
-                f"{name} cannot be traced yet: it is an encoder-decoder of transformers; load it "
-                "as clearhead's own Transformer, as from_pretrained does for T5 and BART"
-            )
+        name = type(self._model).__name__
         if not self._model._can_set_attn_implementation():
             raise TraceError(
                 f"{name} cannot be traced: its layers compute attention themselves, not through "
@@ -151,22 +177,6 @@ def _first_position(model: nn.Module) -> int:
         if isinstance(table, nn.Embedding) and table.padding_idx is not None:
             return table.padding_idx + 1
     return 0
-
-
-def _attention_modules(model: nn.Module) -> dict[Site, nn.Module]:
-    """The innermost modules called attention: those that hold no other."""
-    modules: dict[str, nn.Module] = dict(cast("Any", model).named_modules())
-    named = [
-        name
-        for name, module in modules.items()
-        if re.search(r"Attention(?!.*Output)", type(module).__name__)
-    ]
-    inner = [name for name in named if not any(other.startswith(f"{name}.") for other in named)]
-    if not inner:
-        raise TraceError(
-            f"{type(model).__name__} cannot be traced: none of its modules is called attention"
-        )
-    return {Site(layer, "self", name): modules[name] for layer, name in enumerate(inner)}
 
 
 @contextmanager

@@ -14,6 +14,8 @@ from clearhead.errors import UnsupportedError
 from clearhead.masks import Mask, causal_mask, document_mask
 from clearhead.pipeline.rule import ScoreRule
 from clearhead.pipeline.tap import Site, attend
+from clearhead.positions.position_bias import PositionBias
+from clearhead.tracing.huggingface_bias import bias_of
 from clearhead.tracing.huggingface_masks import LazyMask
 from clearhead.tracing.huggingface_watch import watching
 
@@ -96,7 +98,7 @@ def _rule(
     mask: Mask | None = None
     start: int | None = None
     key_start = 0
-    bias: Tensor | None = given.get("position_bias")
+    bias = bias_of(module, given.get("position_bias"))
     if isinstance(attention_mask, LazyMask):
         if m != attention_mask.keys:
             raise UnsupportedError(
@@ -113,7 +115,10 @@ def _rule(
             # transformers writes the lowest number where a row may not look: as a number, a row of
             # nothing else would look everywhere
             dense = dense.masked_fill(dense <= torch.finfo(dense.dtype).min, -torch.inf)
-            bias = dense if bias is None else bias + dense
+            if isinstance(bias, PositionBias):
+                mask = _only_hides(module, dense)
+            else:
+                bias = dense if bias is None else bias + dense
     elif _is_causal(module, given) and n > 1:
         mask, start = causal_mask(), m - n
     ends = given.get("cu_seq_lens_k")
@@ -129,6 +134,17 @@ def _rule(
         query_start=start,
         key_start=key_start,
     )
+
+
+def _only_hides(module: nn.Module, dense: Tensor) -> Mask:
+    """A mask that is added to scores beside a bias by position, where all it does is hide."""
+    hidden = torch.isneginf(dense)
+    if not bool((hidden | (dense == 0)).all()):
+        raise UnsupportedError(
+            f"{type(module).__name__} adds numbers of a mask to a bias by position; give a mask of "
+            "0 and −∞"
+        )
+    return Mask.from_tensor(~hidden)
 
 
 def _is_causal(module: nn.Module, given: Mapping[str, Any]) -> bool:

@@ -63,6 +63,11 @@ class LazyMask:
     def __getitem__(self, place: Any) -> Any:
         raise _NotATensorError(_NOT_A_TENSOR.format("entries"))
 
+    def _as_a_number(self, _other: Any) -> Any:
+        raise _NotATensorError(_NOT_A_TENSOR.format("numbers"))
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _as_a_number
+
 
 _NOT_A_TENSOR = (
     "its layers ask their attention mask for {} as if it were a tensor, and clearhead forms none"

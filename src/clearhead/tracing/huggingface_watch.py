@@ -8,16 +8,21 @@ we returned, if it is the only one and what it gives is what goes on. Nothing is
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
+from clearhead.errors import TraceError
 from clearhead.pipeline.tap import Site, visit
 from clearhead.tracing.models import OutputProjection
 
 __all__ = ["Watch", "watch_of", "watching"]
+
+#: What an attention module is handed that attends to another text.
+_ANOTHER_TEXT = ("key_value_states", "encoder_hidden_states")
 
 
 @dataclass(eq=False, slots=True)
@@ -73,11 +78,13 @@ class Watch:
         projections: W_O of each site, once a run has shown it.
         misread: sites whose context was read once more after their output had been seen: that
             output is a part of O.
+        ran: sites of which anything ran.
     """
 
     def __init__(self, sites: Mapping[nn.Module, Site]) -> None:
         self.projections: dict[Site, OutputProjection] = {}
         self.misread: set[Site] = set()
+        self.ran: set[Site] = set()
         self._sites = WeakKeyDictionary(sites)
         self._runs = 0
         self._undo = ExitStack()
@@ -91,6 +98,7 @@ class Watch:
             Whether this is the outermost watch.
         """
         if self._runs == 0:
+            self.ran.clear()
             self._begin(model)
         self._runs += 1
         try:
@@ -120,11 +128,19 @@ class Watch:
             self._undo.callback(_WATCHED.pop, module, None)
             hook = module.register_forward_pre_hook(_sees_input(site), with_kwargs=True)
             self._undo.callback(hook.remove)
+            for part in module.modules():
+                # a part may be called past its module, which must not pass for one that rested
+                hook = part.register_forward_pre_hook(partial(self._runs_at, site))
+                self._undo.callback(hook.remove)
             self._undo.callback(module.register_forward_hook(self._ends).remove)
         for module in _readers(model, set(self._sites)):
             hook = module.register_forward_pre_hook(self._reads, with_kwargs=True)
             self._undo.callback(hook.remove)
             self._undo.callback(module.register_forward_hook(self._gives).remove)
+
+    def _runs_at(self, site: Site, module: nn.Module, args: tuple[Any, ...]) -> None:
+        del module, args
+        self.ran.add(site)
 
     def _reads(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A module is about to run: is it handed the context that was just returned?"""
@@ -180,6 +196,11 @@ def watching(module: nn.Module) -> Watch | None:
 def _sees_input(site: Site) -> Any:
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         del module
+        if site.kind == "self" and any(kwargs.get(name) is not None for name in _ANOTHER_TEXT):
+            raise TraceError(
+                f"{site.name} was taken for self-attention, and reads another text: this model "
+                "cannot be traced"
+            )
         if args:
             return (visit(site, "attention_input", args[0]), *args[1:]), kwargs
         if "hidden_states" not in kwargs:

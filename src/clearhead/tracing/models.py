@@ -115,6 +115,11 @@ class TraceableModel(Protocol):
         ...
 
     @property
+    def resting(self) -> Collection[Site]:
+        """Layers of which nothing ran in the last run, and which therefore were not seen."""
+        ...
+
+    @property
     def misread(self) -> Collection[Site]:
         """Layers of the last run whose output, as the tap saw it, is a part of O."""
         ...
@@ -165,6 +170,7 @@ class _Own:
                 start_tokens=tuple(getattr(model, "clearhead_start_tokens", ())),
             )
         self.misread: Collection[Site] = ()
+        self.resting: Collection[Site] = ()
 
     def sites(self) -> tuple[Site, ...]:
         """As the model says."""
@@ -224,12 +230,15 @@ def evaluating(model: nn.Module) -> Generator[None]:
 
 
 def is_encoder_decoder(model: object) -> bool:
-    """Whether a model that sends its quantities through the tap has two texts to read.
+    """Whether a model has two texts to read.
 
     Args:
         model: any object.
     """
-    return isinstance(model, SelfTapped) and any(site.kind == "cross" for site in model.sites())
+    if isinstance(model, SelfTapped):
+        return any(site.kind == "cross" for site in model.sites())
+    config = getattr(model, "config", None)
+    return _is_transformers(model) and bool(getattr(config, "is_encoder_decoder", False))
 
 
 def traceable(model: object) -> TraceableModel:
@@ -246,7 +255,7 @@ def traceable(model: object) -> TraceableModel:
     """
     if isinstance(model, SelfTapped):
         return _Own(model)
-    if any(_is_whole_model(base) for base in type(model).__mro__):
+    if _is_transformers(model):
         from clearhead.tracing.huggingface import HuggingFaceModel
 
         return HuggingFaceModel(model)
@@ -258,6 +267,9 @@ def traceable(model: object) -> TraceableModel:
     )
 
 
-def _is_whole_model(kind: type) -> bool:
-    """Whether this is transformers' base of models, which its layers lack; imports nothing."""
-    return kind.__name__ == "PreTrainedModel" and kind.__module__.startswith("transformers.")
+def _is_transformers(model: object) -> bool:
+    """Whether this is a whole model of transformers, and none of its layers; imports nothing."""
+    return any(
+        kind.__name__ == "PreTrainedModel" and kind.__module__.startswith("transformers.")
+        for kind in type(model).__mro__
+    )

@@ -199,9 +199,11 @@ def _run(
 
 def _check_seen(adapter: TraceableModel, seen: set[Site], *, kinds: Sequence[str]) -> None:
     sites, faults = adapter.sites(), list[str]()
+    if not seen and adapter.resting:
+        raise TraceError(f"{adapter.name} cannot be traced: none of its attention layers ran")
     for kind in kinds:
         known = [site for site in sites if kind in ("", site.kind)]
-        missing = [site.name for site in known if site not in seen]
+        missing = [site.name for site in known if site not in {*seen, *adapter.resting}]
         if missing:
             faults.append(
                 f"{len(missing)} of its {len(known)} {_CALLED.get(kind, 'attention')} layers "
