@@ -2,7 +2,8 @@
 
 Every model is tiny and random, with windows and chunks that its texts cross. The truth is the same
 weights run in float64 by the model's own eager attention, each text alone and without padding; an
-error is judged by the one that the same eager run makes in the dtype of the trace.
+error is judged by the one that the same eager run makes in the dtype of the trace. Left out are
+models that shift a text by its padding, and some whose experts are chosen otherwise at a near tie.
 """
 
 from copy import deepcopy
@@ -18,6 +19,7 @@ import clearhead as ch
 from families.eager import eager_run
 from families.tiny import target, text, tiny_model
 from families.verdict import parts
+from tests.tracing.closeness import assert_as_near
 
 #: Families that trace, by task: those whose own runs differ too little from text to text, from
 #: dtype to dtype and from padding to padding to leave room for a fault.
@@ -61,8 +63,8 @@ def test_a_trace_is_as_near_the_truth_as_eager(
     ours = [_of_trace(t) for t in _traced(_model(family, task, dtype), lengths, padding)]
     assert list(ours[0]) == list(truth[0])  # as many layers
     for name in truth[0]:
-        three = ([read[name] for read in reads] for reads in (ours, eager, truth))
-        _assert_accurate(name, *three, dtype=dtype)
+        three = (torch.cat([r[name].flatten() for r in reads]) for reads in (ours, eager, truth))
+        assert_as_near(*three, of=name)
 
 
 @DTYPES
@@ -160,19 +162,3 @@ def _of_eager(model: PreTrainedModel, ids: Tensor) -> Read:
             read[f"A of layer {number}, {stack}"] = call.weights[0]
             read[f"C of layer {number}, {stack}"] = call.context[0]
     return read
-
-
-def _assert_accurate(
-    name: str, ours: list[Tensor], eager: list[Tensor], truth: list[Tensor], *, dtype: torch.dtype
-) -> None:
-    """Hold one quantity of all texts to the house's rule for a context, with eager as the plain."""
-    top = max(float(t.abs().max()) for t in truth)
-    bound = 1.5 * _error(eager, truth) + 2 * torch.finfo(dtype).eps * top
-    error = _error(ours, truth)
-    assert error <= bound, f"{name}: E(ours) {error:.2e} > {bound:.2e}, top {top:.2e}"
-
-
-def _error(found: list[Tensor], truth: list[Tensor]) -> float:
-    gaps = [(a.double() - b.double()).abs() for a, b in zip(found, truth, strict=True)]
-    assert all(bool(gap.isfinite().all()) for gap in gaps)
-    return max(float(gap.max()) for gap in gaps)

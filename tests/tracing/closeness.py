@@ -16,14 +16,14 @@ __all__ = ["assert_as_near", "same_until_a_tie"]
 EPS = 2.0**-23
 
 
-def assert_as_near(ours: Tensor, peer: Tensor, truth: Tensor) -> None:
-    """Hold a result of ours to the rounding that a peer's shows."""
+def assert_as_near(ours: Tensor, peer: Tensor, truth: Tensor, *, of: str = "") -> None:
+    """Hold a result of ours to the rounding that a peer's shows, in the peer's dtype."""
     assert ours.shape == peer.shape == truth.shape
-    truth = truth.double()
+    eps, truth = float(torch.finfo(peer.dtype).eps), truth.double()
     assert truth.isfinite().all()
     error, usual = (float((x.double() - truth).abs().max()) for x in (ours, peer))
-    bound = 4 * usual + 4 * EPS * max(1.0, float(truth.abs().max()))
-    assert error <= bound, f"E(ours) {error:.2e} > {bound:.2e}; E(peer) {usual:.2e}"
+    bound = 4 * usual + 4 * eps * max(1.0, float(truth.abs().max()))
+    assert error <= bound, f"{of} E(ours) {error:.2e} > {bound:.2e}; E(peer) {usual:.2e}"
 
 
 def same_until_a_tie(ours: Tensor, peer: Tensor, scores: tuple[Tensor, ...]) -> None:

@@ -126,9 +126,10 @@ class Watch:
         for module, site in self._sites.items():
             _WATCHED[module] = self
             self._undo.callback(_WATCHED.pop, module, None)
-            hook = module.register_forward_pre_hook(_sees_input(site), with_kwargs=True)
+            sees = partial(self._sees_input, site)
+            hook = module.register_forward_pre_hook(sees, with_kwargs=True)
             self._undo.callback(hook.remove)
-            for part in module.modules():
+            for part in set(module.modules()) - {module}:
                 # a part may be called past its module, which must not pass for one that rested
                 hook = part.register_forward_pre_hook(partial(self._runs_at, site))
                 self._undo.callback(hook.remove)
@@ -137,6 +138,22 @@ class Watch:
             hook = module.register_forward_pre_hook(self._reads, with_kwargs=True)
             self._undo.callback(hook.remove)
             self._undo.callback(module.register_forward_hook(self._gives).remove)
+
+    def _sees_input(
+        self, site: Site, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        self._runs_at(site, module, args)
+        if site.kind == "self" and any(kwargs.get(name) is not None for name in _ANOTHER_TEXT):
+            raise TraceError(
+                f"{site.name} was taken for self-attention, and reads another text: this model "
+                "cannot be traced"
+            )
+        if args:
+            return (visit(site, "attention_input", args[0]), *args[1:]), kwargs
+        if "hidden_states" not in kwargs:
+            return None
+        read = visit(site, "attention_input", kwargs["hidden_states"])
+        return args, {**kwargs, "hidden_states": read}
 
     def _runs_at(self, site: Site, module: nn.Module, args: tuple[Any, ...]) -> None:
         del module, args
@@ -191,24 +208,6 @@ def watch_of(sites: Mapping[nn.Module, Site]) -> Watch:
 def watching(module: nn.Module) -> Watch | None:
     """The watch that is on an attention module now, or None."""
     return _WATCHED.get(module)
-
-
-def _sees_input(site: Site) -> Any:
-    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        del module
-        if site.kind == "self" and any(kwargs.get(name) is not None for name in _ANOTHER_TEXT):
-            raise TraceError(
-                f"{site.name} was taken for self-attention, and reads another text: this model "
-                "cannot be traced"
-            )
-        if args:
-            return (visit(site, "attention_input", args[0]), *args[1:]), kwargs
-        if "hidden_states" not in kwargs:
-            return None
-        read = visit(site, "attention_input", kwargs["hidden_states"])
-        return args, {**kwargs, "hidden_states": read}
-
-    return hook
 
 
 def _readers(model: nn.Module, attention: set[nn.Module]) -> Iterator[nn.Module]:
