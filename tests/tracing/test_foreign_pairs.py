@@ -46,7 +46,7 @@ def model(name, seeded_weights):
 
 
 def texts(generator, padding):
-    """Two sources, which of their tokens are real, and two targets."""
+    """Two sources, which of their tokens are real, and two targets; the second has fewer tokens."""
     source = torch.randint(4, 99, (2, M), generator=generator)
     target = torch.randint(4, 99, (2, N), generator=generator)
     real = torch.ones(2, M, dtype=torch.long)
@@ -57,6 +57,12 @@ def texts(generator, padding):
     return source, real, target
 
 
+def laid(source, real):
+    """The same texts with padding behind them: what stands before shifts positions here."""
+    places = (1 - real).argsort(dim=-1, stable=True)
+    return source.gather(1, places), real.gather(1, places)
+
+
 def run(model, source, real, target, **asked):
     """transformers' own run."""
     return model(input_ids=source, attention_mask=real, decoder_input_ids=target, **asked)
@@ -65,12 +71,14 @@ def run(model, source, real, target, **asked):
 @pytest.mark.parametrize("padding", ["none", "right", "left"])
 @torch.no_grad()
 def test_weights_and_logits_are_those_of_eager_attention(model, padding, generator):
-    source, real, target = texts(generator, padding)
+    given, kept, target = texts(generator, padding)
+    source, real = laid(given, kept)
     eager = with_attention(model, "eager")
     peer = run(eager, source, real, target, output_attentions=True)
     double = copy.deepcopy(eager).double()
     truth = run(double, source, real, target, output_attentions=True)
-    for row, found in enumerate(trace(model, source, target=target, attention_mask=real)):
+    for row, found in enumerate(trace(model, given, target=target, attention_mask=kept)):
+        assert found.encoder.token_ids == tuple(given[row][kept[row].bool()].tolist())
         assert_as_near(found.decoder.next_logits, peer.logits[row, -1], truth.logits[row, -1])
         read = real[row].bool()
         kinds = {
@@ -144,6 +152,20 @@ def test_a_source_or_target_beyond_the_positions_is_an_error(seeded_weights):
 def test_a_page_says_that_it_shows_one_text(seeded_weights):
     with pytest.raises(InputError, match="encoder-decoder"):
         look(made(PAIRS["T5"]), [5, 6])
+
+
+@torch.no_grad()
+def test_padding_before_a_text_shifts_nothing(seeded_weights):
+    settings = {name: value for name, value in BART.items() if not name.startswith("encoder")}
+    model = made(("BartForCausalLM", settings))
+    alone = trace(model, [5, 6, 7])
+    ids, real = torch.tensor([[0, 0, 5, 6, 7], [8, 9, 5, 6, 7]]), torch.ones(2, 5).long()
+    real[0, :2] = 0
+    padded, _ = trace(model, ids, attention_mask=real, queries=slice(1, None))
+    assert padded.token_ids == alone.token_ids
+    torch.testing.assert_close(padded.next_logits, alone.next_logits, rtol=1e-5, atol=1e-5)
+    weights = alone[1].weights.to_dense()[:, 1:]
+    torch.testing.assert_close(padded[1].weights.to_dense(), weights, rtol=1e-5, atol=1e-6)
 
 
 def test_half_a_pair_is_traced_alone(seeded_weights):

@@ -42,7 +42,8 @@ def register_attention() -> None:
     interface is, at load or by ``model.set_attn_implementation("clearhead")``. Calling it again
     does no harm.
 
-    Cost: none; a model then takes linear memory in its length, masks included.
+    Cost: none; a model then takes linear memory in its length, masks included, but for a bias by
+    position that it writes out itself (T5 and its kin do, save while they are traced).
     """
     _transformers.AttentionInterface.register(NAME, attention_function)
     _transformers.AttentionMaskInterface.register(NAME, lazy_mask)
@@ -59,6 +60,8 @@ class HuggingFaceModel:
         )
         self.origin: str = getattr(model, "clearhead_origin", "") or str(model.dtype)[6:]
         self.tokenizer: object = getattr(model, "clearhead_tokenizer", None)
+        takes = inspect.signature(model.forward).parameters
+        self.counts_real_tokens = "position_ids" in takes
         self._first_position = _first_position(model)
         self.context_length = self._positions("decoder")
         self._refuse()

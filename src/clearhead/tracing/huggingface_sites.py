@@ -19,7 +19,7 @@ __all__ = ["asks_interface", "attention_sites"]
 
 Kind = Literal["self", "cross", "encoder"]
 
-_ATTENTION = re.compile(r"Attention(?!.*Output)")
+_ATTENTION = re.compile(r"Attention(?!.*Output)|MLA$")
 #: What mixers of tokens that make no weights over positions may be called besides attention.
 _OTHER = re.compile(r"Linear|Lightning|Delta|Mamba")
 #: What attention to another text is called, below its layer.
@@ -67,7 +67,7 @@ def attention_sites(model: Any) -> dict[Site, nn.Module]:
 
 
 def _named(model: nn.Module, part: nn.Module) -> dict[str, nn.Module]:
-    """The innermost modules called attention of a part, by their names in the model."""
+    """The innermost modules called attention (or MLA) of a part, by their names in the model."""
     inside = set(part.modules())
     modules: dict[str, nn.Module] = dict(cast("Any", model).named_modules())
     named = [
@@ -91,7 +91,8 @@ def asks_interface(module: nn.Module) -> bool:
         module: the module.
     """
     forward: Any = inspect.unwrap(cast("Any", type(module)).forward)
-    return "ALL_ATTENTION_FUNCTIONS" in forward.__code__.co_names
+    code = getattr(forward, "__code__", None)
+    return code is not None and "ALL_ATTENTION_FUNCTIONS" in code.co_names
 
 
 def _is_cross(name: str, module: nn.Module) -> bool:

@@ -85,6 +85,7 @@ class TraceableModel(Protocol):
     context_length: int | None
     tokenizer: object
     encoder_decoder: EncoderDecoder | None
+    counts_real_tokens: bool  # whether a token's position counts real ones, wherever padding stands
 
     def sites(self) -> tuple[Site, ...]:
         """Every attention layer that must be seen."""
@@ -169,6 +170,7 @@ class _Own:
                 source_length=getattr(getattr(config, "encoder", None), "context_length", None),
                 start_tokens=tuple(getattr(model, "clearhead_start_tokens", ())),
             )
+        self.counts_real_tokens = True
         self.misread: Collection[Site] = ()
         self.resting: Collection[Site] = ()
 

@@ -102,6 +102,7 @@ def run_alone(
     Returns:
         A trace for each row.
     """
+    ids, real = _laid(order, ids, real)
     batch = Batch(order, ids.to(order.computes_on), real, order.queries, held)
     batch.check_length(order.adapter.context_length, called="text")
     layers = [site.layer for site in order.adapter.sites()]
@@ -131,6 +132,7 @@ def run_across(
     """
     adapter, pair = order.adapter, order.adapter.encoder_decoder
     assert pair is not None
+    ids, real = _laid(order, ids, real)
     source = Batch(order, ids.to(order.computes_on), real, None)
     batch = Batch(order, target.to(order.computes_on), None, order.queries)
     source.check_length(pair.source_length, called="source")
@@ -152,6 +154,16 @@ def run_across(
     }
     run = _run(order, recorders, batch, source=Source(source.ids, source.mask))
     return [_pair(run, source, batch, index) for index in range(len(ids))]
+
+
+def _laid(
+    order: Order, ids: Int[Tensor, "batch n"], real: Bool[Tensor, "batch n"] | None
+) -> tuple[Int[Tensor, "batch n"], Bool[Tensor, "batch n"] | None]:
+    """Ids so laid that padding moves no token: behind them, where a model counts places alone."""
+    if real is None or order.adapter.counts_real_tokens:
+        return ids, real
+    places = (~real).int().argsort(dim=-1, stable=True)
+    return ids.gather(-1, places.to(ids.device)), real.gather(-1, places)
 
 
 def _pair(run: _Run, source: Batch, target: Batch, index: int) -> EncoderDecoderTrace:
