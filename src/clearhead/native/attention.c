@@ -1,7 +1,7 @@
 /* C and L of one query a head that sees every key.
  *
- * Keys are taken a block at a time, which stays near the processor for all heads that share it: scores, their largest, weights exp(S − largest), their sum and
- * their product with V. Two blocks become one by exp(L₁ − L) C₁ + exp(L₂ − L) C₂; blocks are the
+ * Keys are taken a block at a time, which stays near the processor for all heads that share it:
+ * scores, their largest, weights exp(S − largest), their sum and their product with V. Two blocks become one by exp(L₁ − L) C₁ + exp(L₂ − L) C₂; blocks are the
  * same and merged in the same order whatever the threads, so that the bits are too.
  * Source: Dao 2023, "FlashAttention-2", section 3.1.
  */

@@ -60,8 +60,7 @@ class HuggingFaceModel:
         )
         self.origin: str = getattr(model, "clearhead_origin", "") or str(model.dtype)[6:]
         self.tokenizer: object = getattr(model, "clearhead_tokenizer", None)
-        takes = inspect.signature(model.forward).parameters
-        self.counts_real_tokens = "position_ids" in takes
+        self.counts_real_tokens = "position_ids" in inspect.signature(model.forward).parameters
         self._first_position = _first_position(model)
         self.context_length = self._positions("decoder")
         self._refuse()
@@ -111,7 +110,7 @@ class HuggingFaceModel:
             extra["logits_to_keep"] = kept.values
         if "use_cache" in takes:
             extra["use_cache"] = False
-        if attention_mask is not None and "position_ids" in takes:
+        if attention_mask is not None and self.counts_real_tokens:
             places = (attention_mask.long().cumsum(-1) - 1).clamp(min=0)
             extra["position_ids"] = places + self._first_position
         output = model(input_ids=ids, attention_mask=attention_mask, **extra)

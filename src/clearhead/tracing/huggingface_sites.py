@@ -43,13 +43,13 @@ def attention_sites(model: Any) -> dict[Site, nn.Module]:
         TraceError: there are none.
     """
     if is_encoder_decoder(model):
-        parts: Mapping[str, Any] = {"encoder": model.get_encoder(), "self": model.get_decoder()}
+        parts: Mapping[Kind, Any] = {"encoder": model.get_encoder(), "self": model.get_decoder()}
         found: dict[Site, nn.Module] = {}
         for kind, part in parts.items():
             own = _named(model, part)
             cross = {name: module for name, module in own.items() if _is_cross(name, module)}
             alone = {name: module for name, module in own.items() if name not in cross}
-            found |= _numbered(alone, "encoder" if kind == "encoder" else "self")
+            found |= _numbered(alone, kind)
             found |= _numbered(cross, "cross")
         if missing := {"encoder", "self", "cross"} - {site.kind for site in found}:
             raise TraceError(
